@@ -1,8 +1,8 @@
 """Car Dealer: sell a car to a rule-based buyer with a persona, a budget and a reservation price.
 
 The setting, personas, brands, kinds, features and the reward are LMRL-Gym's (arXiv 2311.18232, ``reward_mode="fancy"``
-of its source): a sale pays ``price / ((budget + MSRP) / 2)``, a buyer who leaves costs ``(budget − MSRP) / MSRP``, and
-a conversation that comes to no end within fifty messages (25 of them the dealer's) pays 0. The published buyer is a
+of its source). A sale pays ``price / ((budget + MSRP) / 2)``, and a buyer who leaves costs ``(budget − MSRP) / MSRP``.
+A conversation without an end within fifty messages (25 of them the dealer's) pays 0. The published buyer is a
 fine-tuned GPT-2; this one follows rules:
 
 * What a car is worth to the buyer, the *reservation price*, is ``MSRP × fit``, at most the budget, where fit is 0.80
@@ -15,23 +15,21 @@ fine-tuned GPT-2; this one follows rules:
   buyer leaves. A price in between costs none: it is "close".
 * Asked for the budget, the buyer names between 80 and 100 % of it, depending on the persona.
 
-The budget is never below the MSRP of the car that fits best, so that losing a buyer never pays. A sale is a success
-if it pays at least ``SUCCESS`` of what the best sale would (``CarDealer.best``, for which one would have to know the
-budget). The oracle is honest: it knows these rules, and of the buyer only what the conversation has told.
+The budget is never below the MSRP of the best-fitting car, so that losing a buyer never pays. A sale is a success if it
+pays at least ``SUCCESS`` of the best possible sale (``CarDealer.best``, which depends on the hidden budget). The oracle
+is honest: it knows these rules, and of the buyer only what the conversation reveals.
 
-Measured, oracle over 200 training tasks a level (share: its return over the best possible one; over 15,000 tasks of
-the five other splits the smallest was 0.887; at a ``SUCCESS`` of 0.9, tried
-first and with one car at level 1, the oracle missed 7 of them):
+Measured with the oracle over 200 training tasks per level. The share is its return over the best possible one; over
+15,000 tasks of the five other splits the smallest was 0.887. In an earlier version, with a ``SUCCESS`` of 0.9 and one
+car at level 1, the oracle missed 7 of them.
 
-=====  ====  ========  ======  =====  ===========  ==========  ===========
-level  cars  patience  rounds  curve  turns, mean  turns, max  share, mean
-=====  ====  ========  ======  =====  ===========  ==========  ===========
-    1     2         6       3    1.0         7.09           8        0.988
-    2     2         5       4    1.0         8.00           8        0.989
-    3     3         5       5    1.2         9.00           9        0.990
-    4     4         4       6    1.5        10.00          10        0.990
-    5     5         3       8    2.0        12.00          12        0.988
-=====  ====  ========  ======  =====  ===========  ==========  ===========
+| level | cars | patience | rounds | curve | turns, mean | turns, max | share, mean |
+|------:|-----:|---------:|-------:|------:|------------:|-----------:|------------:|
+|     1 |    2 |        6 |      3 |   1.0 |        7.09 |          8 |       0.988 |
+|     2 |    2 |        5 |      4 |   1.0 |        8.00 |          8 |       0.989 |
+|     3 |    3 |        5 |      5 |   1.2 |        9.00 |          9 |       0.990 |
+|     4 |    4 |        4 |      6 |   1.5 |       10.00 |         10 |       0.990 |
+|     5 |    5 |        3 |      8 |   2.0 |       12.00 |         12 |       0.988 |
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from ..spec import Split, TaskSpec
 TURNS = 25
 SUCCESS = 0.85
 SHADES = (0.8, 1.0)
-"""Between which shares of the budget a buyer's claim lies."""
+"""Smallest and largest share of the budget that a buyer claims to have."""
 FAR = 1.1
 BRANDS = {
     False: ("Volkswagen", "Ford", "Mazda", "Hyundai", "Toyota", "Honda", "BMW", "Lexus", "Mercedes-Benz"),
@@ -63,7 +61,7 @@ KINDS: Mapping[str, int] = {
     "electric car": 48_000,
     "luxury car": 60_000,
 }
-"""Kind of car to a typical price in dollars."""
+"""Typical price of each kind of car, in dollars."""
 FEATURES = (
     "a backup camera", "a navigation system", "heated seats", "leather seats", "third-row seating",
     "blind spot monitoring", "a sunroof", "Apple CarPlay",
@@ -71,18 +69,18 @@ FEATURES = (
 
 
 class Reaction(StrEnum):
-    """What a buyer makes of a price."""
+    """A buyer's reaction to a price."""
 
     ACCEPT = "accept"
-    """Sold."""
+    """The buyer accepts."""
     CLOSE = "close"
     """The buyer would pay it in the end, but still hopes for less."""
     ABOVE = "above"
-    """More than the car is worth to the buyer."""
+    """The price is above the car's worth to the buyer."""
     FAR = "far"
-    """Much more than that."""
+    """The price is far above that."""
     LEAVE = "leave"
-    """The buyer's patience is gone."""
+    """The buyer's patience is exhausted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class Car:
         brand: one of ``BRANDS``.
         kind: one of ``KINDS``.
         features: some of ``FEATURES``.
-        msrp: the list price, in dollars.
+        msrp: list price, in dollars.
     """
 
     brand: str
@@ -103,25 +101,25 @@ class Car:
 
     @property
     def name(self) -> str:
-        """Brand and kind; no two cars of a stock share it."""
+        """Brand and kind, unique in a stock."""
         return f"{self.brand} {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
 class Buyer:
-    """Who comes to buy.
+    """A buyer.
 
     Args:
-        persona: the key of ``PERSONAS``.
-        brand: the wanted brand.
-        kind: the wanted kind.
-        features: the wanted features.
+        persona: key of ``PERSONAS``.
+        brand: wanted brand.
+        kind: wanted kind.
+        features: wanted features.
         budget: all the buyer has, in dollars.
-        claim: what the buyer says the budget is.
-        patience: how much the buyer puts up with.
-        rounds: after so many prices the buyer offers all that a car is worth.
-        start: the first offer, as a share of that.
-        curve: above 1, the buyer concedes late.
+        claim: budget that the buyer admits, in dollars.
+        patience: initial patience.
+        rounds: number of prices after which the buyer offers all that a car is worth.
+        start: first offer, as a share of that.
+        curve: exponent of the offers; above 1, the buyer concedes late.
     """
 
     persona: str
@@ -141,9 +139,9 @@ class CarDealer:
     """One buyer and a stock of cars.
 
     Args:
-        cars: what can be sold.
-        buyer: to whom.
-        turns: the turn limit.
+        cars: cars in stock.
+        buyer: the buyer.
+        turns: turn limit.
     """
 
     cars: tuple[Car, ...]
@@ -151,16 +149,16 @@ class CarDealer:
     turns: int = TURNS
 
     def worth(self, car: Car) -> int:
-        """The buyer's reservation price of a car."""
+        """Return the buyer's reservation price of a car, in dollars."""
         return min(self.buyer.budget, fitted(self.buyer, car))
 
     def offer(self, car: Car, rounds: int) -> int:
-        """What the buyer offers for a car after a number of rounds."""
+        """Return the buyer's offer for a car after a number of rounds, in dollars."""
         buyer, share = self.buyer, min(1.0, rounds / self.buyer.rounds) ** self.buyer.curve
         return min(self.worth(car), hundreds(self.worth(car) * (buyer.start + (1 - buyer.start) * share)))
 
     def react(self, car: Car, price: int, rounds: int, patience: int) -> tuple[Reaction, int]:
-        """The buyer's reaction to a price in a round, and the patience that is left."""
+        """Return the buyer's reaction to a price in a round, and the remaining patience."""
         worth = self.worth(car)
         if price <= self.offer(car, rounds):
             return Reaction.ACCEPT, patience
@@ -171,12 +169,12 @@ class CarDealer:
         return (reaction if left >= 0 else Reaction.LEAVE), left
 
     def sale(self, car: Car, price: int) -> float:
-        """The published reward of a sale."""
+        """Return the published reward of a sale."""
         return price / ((self.buyer.budget + car.msrp) / 2)
 
     @property
     def lost(self) -> float:
-        """The published reward of a buyer who leaves, reckoned with the car that fits best."""
+        """The published reward of a buyer who leaves, computed for the best-fitting car."""
         best = max(self.cars, key=lambda car: self.sale(car, self.worth(car)))
         return min(0.0, -(self.buyer.budget - best.msrp) / best.msrp)
 
@@ -191,14 +189,14 @@ class CarDealer:
 
 @dataclass(frozen=True, slots=True)
 class CarDealerLevel:
-    """How difficult a buyer is.
+    """Difficulty of a level.
 
     Args:
-        cars: how many are in stock.
-        patience: how much the buyer puts up with.
-        rounds: how many prices until the buyer offers all.
-        start: the first offer, as a share of what a car is worth to the buyer.
-        curve: above 1, the buyer concedes late.
+        cars: number of cars in stock.
+        patience: initial patience of the buyer.
+        rounds: number of prices after which the buyer offers all that a car is worth.
+        start: first offer, as a share of a car's worth to the buyer.
+        curve: exponent of the offers; above 1, the buyer concedes late.
     """
 
     cars: int
@@ -227,9 +225,9 @@ CLAIMS: Mapping[str, float] = {
     "abusive": 0.82,
     "toxic": 0.83,
 }
-"""Persona to the share of the budget that is admitted."""
+"""Share of the budget that each persona admits."""
 HELD_OUT = ("insulting", "abusive", "toxic")
-"""Personas of ``test_template`` and ``challenge`` only."""
+"""Personas that only ``test_template`` and ``challenge`` use."""
 
 
 class CarDealerFamily(TaskFamily[CarDealer]):
@@ -270,20 +268,20 @@ DEALERS = CarDealerFamily()
 
 
 def fitted(buyer: Buyer, car: Car) -> int:
-    """What a car would be worth to a buyer with any budget, in dollars."""
+    """Return the worth of a car to a buyer with an unlimited budget, in dollars."""
     return hundreds(car.msrp * fit(car, buyer.brand, buyer.kind, buyer.features))
 
 
 def fit(car: Car, brand: str, kind: str, features: tuple[str, ...]) -> float:
-    """How well a car fits what is wanted: 0.8 to 1.12."""
+    """Return how well a car fits the wishes: 0.8 to 1.12."""
     share = len(set(features) & set(car.features)) / len(features) if features else 1.0
     return 0.8 + 0.12 * (car.brand == brand) + 0.12 * (car.kind == kind) + 0.08 * share
 
 
 def next_price(low: int, high: int) -> int:
-    """The price an honest dealer asks for a car that is worth between ``low`` and ``high`` to the buyer.
+    """Return the next price of an honest dealer for a car whose worth to the buyer is between ``low`` and ``high``.
 
-    The geometric middle halves what is unknown, but no step down is larger than the buyer's "close" is wide.
+    The geometric mean halves the uncertainty, but no step down is larger than the width of the buyer's "close".
     """
     if high <= 1.03 * low:
         return low
@@ -291,7 +289,7 @@ def next_price(low: int, high: int) -> int:
 
 
 def hundreds(price: float) -> int:
-    """A price in whole hundreds of dollars, rounded down."""
+    """Round a price down to whole hundreds of dollars."""
     return int(price // 100) * 100
 
 

@@ -1,4 +1,4 @@
-"""How a car dealer's messages are read, and how buyers talk."""
+"""Parsing of a car dealer's messages, and the buyers' replies."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from enum import StrEnum
 from .car_dealer import Car, Reaction
 
 LONGEST = 2000
-"""Characters of a message that are read."""
+"""Most characters of a message to parse."""
 PRICE = re.compile(r"\$?\s?(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)\s?(k\b|thousand\b)?", re.IGNORECASE)
 SMALLEST = 1000
-"""Numbers below this are no prices."""
+"""Numbers below this are not prices."""
 
 
 class Topic(StrEnum):
-    """What a buyer can be asked."""
+    """Topics of questions to a buyer."""
 
     BRAND = "brand"
     """The wanted brand."""
@@ -26,7 +26,7 @@ class Topic(StrEnum):
     FEATURES = "features"
     """The wanted features."""
     BUDGET = "budget"
-    """What the buyer can spend."""
+    """The budget."""
 
 
 QUESTIONS: Mapping[Topic, str] = {
@@ -41,7 +41,7 @@ KEYWORDS: Mapping[Topic, str] = {
     Topic.BRAND: r"brands?|makes?|manufacturers?",
     Topic.KIND: r"kinds?|types?|style|(?:what|which) (?:sort of )?(?:car|vehicle)|looking for",
 }
-"""Words that tell a topic; the first topic that matches is meant."""
+"""Patterns of words for each topic; the first topic that matches is meant."""
 ACCEPTS = re.compile(
     r"^\W*(?:ok(?:ay)?\W+)?(?:deal|it'?s a deal|sold|i accept|accepted|you have a deal|we have a deal)\b", re.I
 )
@@ -50,14 +50,14 @@ LEAVES = re.compile(r"\b(?:goodbye|good bye|no deal|get out|not selling)\b", re.
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a dealer's message says.
+    """The content of a dealer's message.
 
     Args:
-        car: the index of the one car that it names.
-        price: the last price in it, in dollars.
-        topic: what it asks.
-        accepts: it takes the buyer's last offer.
-        leaves: it sends the buyer away.
+        car: index of the one car that it names.
+        price: last price in it, in dollars.
+        topic: topic of its question.
+        accepts: whether it accepts the buyer's last offer.
+        leaves: whether it sends the buyer away.
     """
 
     car: int | None = None
@@ -68,7 +68,7 @@ class Said:
 
 
 def heard(text: str, cars: Sequence[Car]) -> Said:
-    """What a message says to a buyer who looks at ``cars``."""
+    """Parse a message to a buyer who looks at ``cars``."""
     text = text[:LONGEST]
     asks = "?" in text
     topic = next((t for t, words in KEYWORDS.items() if re.search(rf"\b(?:{words})\b", text, re.I)), None)
@@ -92,7 +92,7 @@ def _price(text: str) -> int | None:
 
 
 def _named(text: str, cars: Sequence[Car]) -> int | None:
-    """The one car that is named by brand and kind, or by either where that leaves one."""
+    """Return the index of the one car named by brand and kind, or by either if that is unambiguous."""
     low = text.casefold()
     for parts in ([car.name for car in cars], [car.brand for car in cars], [car.kind for car in cars]):
         found = [i for i, part in enumerate(parts) if re.search(rf"\b{re.escape(part.casefold())}\b", low)]
@@ -103,16 +103,16 @@ def _named(text: str, cars: Sequence[Car]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """How a kind of buyer talks.
+    """The phrases of one kind of buyer.
 
     Args:
-        hello: the first words.
-        accept: on a sale.
-        close: on a price that is nearly good.
-        above: on a price that is too high.
-        far: on a price that is much too high.
-        leave: on leaving.
-        bored: on a message that says nothing.
+        hello: greeting.
+        accept: reply to a sale.
+        close: reply to a price that is nearly acceptable.
+        above: reply to a price that is too high.
+        far: reply to a price that is far too high.
+        leave: farewell of a buyer without patience.
+        bored: reply to a message without content.
     """
 
     hello: str
@@ -124,7 +124,7 @@ class Persona:
     bored: str = "Can we talk about cars?"
 
     def reaction(self, reaction: Reaction) -> str:
-        """The words for a reaction."""
+        """Return the words for a reaction."""
         return {
             Reaction.ACCEPT: self.accept,
             Reaction.CLOSE: self.close,
@@ -220,4 +220,4 @@ PERSONAS: Mapping[str, Persona] = {
         "I'll tell everyone about you. Goodbye.",
     ),
 }  # fmt: skip
-"""The ten personas of LMRL-Gym, in words that a general audience can read."""
+"""The ten personas of LMRL-Gym, in words suitable for a general audience."""

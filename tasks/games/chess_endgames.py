@@ -1,20 +1,18 @@
 """Won chess endgames of king and one piece against king, by exact moves to mate.
 
-LMRL-Gym (arXiv 2311.18232) evaluates on positions of this kind; here they are drawn from retrograde tables, so that
-a level is a number of moves to mate and the opponent's defence is the best there is.
+LMRL-Gym (arXiv 2311.18232) evaluates on positions of this kind. Here they are drawn from retrograde tables, so that a
+level is a number of moves to mate and the opponent's defense is optimal.
 
-Levels, in White's moves to mate against best defence, which is what the oracle needs, always (measured over 100
-training tasks each, both train templates; the turn limit is three times that, at least 12):
+Levels are White's moves to mate against the best defense, which is always what the oracle needs. The means are over 100
+training tasks each, with both training templates; the turn limit is three times the moves to mate, at least 12:
 
-=====  =======  =======  =======  ==================  =================
-level  KQK      KRK      KPK      oracle turns, mean  oracle turns, max
-=====  =======  =======  =======  ==================  =================
-1      1–2      1–3      5–8                    1.87                  3
-2      3–4      4–7      9–12                   4.81                  7
-3      5–6      8–10     13–16                  7.23                 10
-4      7–8      11–13    17–20                  9.57                 13
-5      9–10     14–16    21–28                 11.68                 16
-=====  =======  =======  =======  ==================  =================
+| level | KQK  | KRK   | KPK   | oracle turns, mean | oracle turns, max |
+|------:|-----:|------:|------:|-------------------:|------------------:|
+|     1 |  1–2 |   1–3 |   5–8 |               1.87 |                 3 |
+|     2 |  3–4 |   4–7 |  9–12 |               4.81 |                 7 |
+|     3 |  5–6 |  8–10 | 13–16 |               7.23 |                10 |
+|     4 |  7–8 | 11–13 | 17–20 |               9.57 |                13 |
+|     5 | 9–10 | 14–16 | 21–28 |              11.68 |                16 |
 
 The numbers of winning positions with White to move are 144,508 (queen), 175,168 (rook) and 124,960 (pawn).
 """
@@ -38,9 +36,9 @@ LEVELS: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "KRK": {1: (1, 3), 2: (4, 7), 3: (8, 10), 4: (11, 13), 5: (14, 16)},
     "KPK": {1: (5, 8), 2: (9, 12), 3: (13, 16), 4: (17, 20), 5: (21, 28)},
 }
-"""Material to level to the fewest and most moves to mate."""
+"""Fewest and most moves to mate, by material and level."""
 POOLS = {Split.TRAIN: (0.0, 0.6), Split.DEV: (0.6, 0.7), Split.TEST_IID: (0.7, 0.8), Split.TEST_ENTITY: (0.8, 1.0)}
-"""The share of positions of each split. Mirrored and rotated positions count as one, so that none leaks."""
+"""Share of positions of each split. Mirrored and rotated positions count as one, so that none leaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +47,11 @@ class ChessEndgame:
 
     Args:
         piece: ``Q``, ``R`` or ``P``.
-        king: the white king's square, 0 (a1) to 63 (h8).
-        square: the piece's square.
-        enemy: the black king's square.
-        mate: moves to mate against best defence.
-        turns: the turn limit.
+        king: white king's square, 0 (a1) to 63 (h8).
+        square: piece's square.
+        enemy: black king's square.
+        mate: moves to mate against the best defense.
+        turns: turn limit.
     """
 
     piece: str
@@ -73,7 +71,7 @@ class ChessEndgame:
 
 
 class ChessEndgameFamily(TaskFamily[ChessEndgame]):
-    """Queen and rook endings to learn from; ``test_entity`` has new positions, and pawn endings are a new template."""
+    """Queen and rook endings for training; ``test_entity`` has new positions, and pawn endings are held out."""
 
     name = "chess-endgames"
     levels = (1, 2, 3, 4, 5)
@@ -87,7 +85,7 @@ class ChessEndgameFamily(TaskFamily[ChessEndgame]):
         fewest, most = LEVELS[spec.template][spec.level]
         positions = _between(piece, fewest, most)
         low, high = POOLS[_pool(spec.split)]
-        while True:  # every pool holds at least a tenth of thousands of positions
+        while True:  # every pool has at least a tenth of thousands of positions
             place = int(positions[rng.randrange(len(positions))])
             king, square, enemy = place // 4096, place // 64 % 64, place % 64
             if low <= unit_hash("endgame", piece, *canonical(piece, king, square, enemy)) < high:
@@ -99,13 +97,13 @@ ENDGAMES = ChessEndgameFamily()
 
 
 def moves_to_mate(piece: str, king: int, square: int, enemy: int, *, white: bool) -> int | None:
-    """White's moves to mate, or ``None`` where best defence draws.
+    """Return White's moves to mate, or ``None`` if the best defense draws.
 
     Args:
         piece: ``Q``, ``R`` or ``P``.
-        king: the white king's square.
-        square: the piece's square.
-        enemy: the black king's square.
+        king: white king's square.
+        square: piece's square.
+        enemy: black king's square.
         white: whether White is to move.
     """
     table = endgame_table(piece)
@@ -114,12 +112,12 @@ def moves_to_mate(piece: str, king: int, square: int, enemy: int, *, white: bool
 
 
 def canonical(piece: str, *squares: int) -> tuple[int, ...]:
-    """The same for all mirror images and rotations of a position (a pawn allows only left and right to be swapped)."""
+    """Return one form for all mirror images and rotations of a position; a pawn allows only swapping left and right."""
     return min(tuple(image) for image in _images(piece, squares))
 
 
 def _pool(split: Split) -> Split:
-    """A new template may use any positions but those reserved for new positions."""
+    """Return the pool of a split: held-out templates may use any positions except those reserved for new positions."""
     held = {Split.TEST_TEMPLATE: Split.TRAIN, Split.CHALLENGE: Split.TEST_ENTITY}
     return held.get(split, split)
 
@@ -136,7 +134,7 @@ def _images(piece: str, squares: tuple[int, ...]) -> Iterator[list[int]]:
 
 @cache
 def _between(piece: str, fewest: int, most: int) -> NDArray[np.int32]:
-    """Positions (as one number) with White to move and a mate in ``fewest`` to ``most``; fifteen ranges in all."""
+    """Return positions (as numbers) with White to move and a mate in ``fewest`` to ``most``; fifteen ranges exist."""
     table = endgame_table(piece).white
     return np.flatnonzero((table >= fewest) & (table <= most)).astype(np.int32)
 

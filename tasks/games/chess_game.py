@@ -1,24 +1,20 @@
-"""Whole games of chess: openings to start from, and how strong Black is.
+"""Whole games of chess: their openings, and Black's strength.
 
 The published game (LMRL-Gym, arXiv 2311.18232) starts from the initial position against Stockfish limited to Elo
 1200. Here games start after a short named opening, so that held-out openings exist; ``standard`` is the published
 start. Levels are Black's strength:
 
-=====  =============================================  ==================  =================
-level  Black                                          oracle turns, mean  oracle turns, max
-=====  =============================================  ==================  =================
-1      any legal move                                               18.1                 25
-2      6 of 10 moves any, else the richest capture                  17.7                 38
-3      the richest capture, else any                                18.3                 36
-4      a search of one half-move and captures, 35 %                 28.4                 42
-       of its moves any
-5      the same, 15 % of its moves any                              29.9                 61
-=====  =============================================  ==================  =================
+| level | Black                                                         | oracle turns, mean | oracle turns, max |
+|------:|---------------------------------------------------------------|-------------------:|------------------:|
+|     1 | any legal move                                                |               18.1 |                25 |
+|     2 | 6 of 10 moves any, else the richest capture                   |               17.7 |                38 |
+|     3 | the richest capture, else any                                 |               18.3 |                36 |
+|     4 | a search of one half-move and captures, 35 % of its moves any |               28.4 |                42 |
+|     5 | the same, 15 % of its moves any                               |               29.9 |                61 |
 
-Measured over 12 training tasks each with the built-in opponents, and won every time; also at level 5 over 30 tasks of
-every split (the longest game had 64 turns). That is a measurement and no proof: a seed may exist whose game the
-oracle does not win. Against a level 5 that searched two half-moves, tried first, it won 10 of 12. The limit is 200
-turns (LMRL-Gym: 400).
+Measured over 12 training tasks each with the built-in opponents; the oracle won every game, also at level 5 over 30
+tasks of every split (the longest game had 64 turns). This is not a proof: the oracle may fail to win the game of some
+seed. Against an earlier level 5 that searched two half-moves, it won 10 of 12. The limit is 200 turns (LMRL-Gym: 400).
 """
 
 from __future__ import annotations
@@ -53,23 +49,23 @@ OPENINGS: Mapping[str, str] = {
     "benoni": "d4 Nf6 c4 c5",
     "vienna": "e4 e5 Nc3 Nf6",
 }
-"""Opening to its moves in algebraic notation; White is to move after each."""
+"""Moves of each opening in algebraic notation; White is to move after each."""
 HELD_OUT = ("nimzo-indian", "dutch", "petrov", "alekhine", "benoni", "vienna")
-"""Openings of ``test_template`` and ``challenge`` only."""
+"""Openings that only ``test_template`` and ``challenge`` use."""
 DETOURS = {Split.TEST_ENTITY: 4, Split.CHALLENGE: 4}
-"""Random moves of both sides after the opening: positions that no other split begins from."""
+"""Random half-moves after the opening, for positions from which no other split starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChessGame:
-    """One game in which the agent has White.
+    """One game in which the agent plays White.
 
     Args:
-        opening: the moves already played, in algebraic notation.
-        detour: how many random half-moves follow, chosen with ``seed``.
+        opening: moves already played, in algebraic notation.
+        detour: number of random half-moves that follow, chosen with ``seed``.
         level: Black's strength, 1 to 5.
-        seed: where Black's random choices come from.
-        turns: the turn limit.
+        seed: seed of Black's random choices.
+        turns: turn limit.
     """
 
     opening: tuple[str, ...]
@@ -80,7 +76,7 @@ class ChessGame:
 
 
 class ChessGameFamily(TaskFamily[ChessGame]):
-    """Opponents of five strengths after named openings; some openings, and odd positions, are held out."""
+    """Opponents of five strengths after named openings; some openings and some unusual positions are held out."""
 
     name = "chess"
     levels = (1, 2, 3, 4, 5)

@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - one city a line is what makes the table possible to check by eye
-"""What Guess My City knows: the facts of a hundred real cities.
+"""Facts about a hundred real cities, for Guess My City.
 
-Cities and populations (about the year 2000) are those of LMRL-Gym's list (arXiv 2311.18232); the other facts are this
-project's own, written down from general knowledge and not checked against a source. Every two cities differ in what
-may be asked (a test proves it).
+Cities and populations (about the year 2000) are those of LMRL-Gym's list (arXiv 2311.18232). The other facts are this
+project's own, from general knowledge and not checked against a source. Every two cities differ in a fact that the game
+has questions for (a test proves it).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Uzbekistan | Asia | Uzbek | som
 Venezuela | South America | Spanish | bolivar
 Vietnam | Asia | Vietnamese | dong
 """
-"""Country | continent | main language | money."""
+"""Country | continent | main language | currency."""
 
 CITIES = """
 Seoul | | South Korea | Seoul | | Han River | N | capital | 10.2 | royal palaces
@@ -169,12 +169,12 @@ Caracas | | Venezuela | Caracas | | Guaire | N | capital | 1.8 | a cable car
 
 @dataclass(frozen=True)
 class City:
-    """A city and what is known of it.
+    """A city and its facts.
 
     Args:
-        name: what has to be guessed.
-        variants: other names that count.
-        facts: the key of ``FACTS`` to a value; an empty value means that there is none.
+        name: name to guess.
+        variants: other names that count as a guess.
+        facts: values by the keys of ``FACTS``; an empty value means that the city has none.
     """
 
     name: str
@@ -183,7 +183,7 @@ class City:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All its names."""
+        """All names of the city."""
         return (self.name, *self.variants)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -192,14 +192,14 @@ class City:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that may be asked of a city.
+    """A kind of fact about cities.
 
     Args:
-        questions: how to ask, for training phrasings and for held-out ones.
-        answers: how it is answered, likewise; completed by the value.
-        none: the answer where there is no such thing.
-        keywords: words by which a free question is recognised.
-        label: the fact in a list of facts; completed by the value.
+        questions: questions for it, in training and in held-out wording.
+        answers: answers, likewise, with a slot for the value.
+        none: answer for a city without this fact.
+        keywords: words that identify a free question.
+        label: the fact in a list of facts, with a slot for the value.
     """
 
     questions: tuple[str, str]
@@ -291,12 +291,12 @@ FACTS: Mapping[str, Fact] = {
         "known for: {}",
     ),
 }  # fmt: skip
-"""What may be asked, in the order in which it is told."""
+"""Kinds of facts, in the order in which a game lists them."""
 
 
 @lru_cache(maxsize=1)
 def real_cities() -> tuple[City, ...]:
-    """The hundred cities, in LMRL-Gym's order."""
+    """Return the hundred cities, in LMRL-Gym's order."""
     countries = {name: (name, *facts) for name, *facts in map(_cells, COUNTRIES.strip().splitlines())}
     return tuple(_city(_cells(line), countries) for line in CITIES.strip().splitlines())
 

@@ -1,8 +1,8 @@
 """Retrograde analysis of king and one piece against king: exact moves to mate, with numpy and no chess library.
 
-Squares are 0 (a1) to 63 (h8), rank by rank. A table is indexed ``[white king, piece, black king]`` and holds White's
-moves to mate; ``DRAW`` marks everything else. White is always the stronger side. Known longest mates, which the
-tests hold the tables to: queen 10, rook 16, pawn 28 moves.
+Squares are 0 (a1) to 63 (h8), rank by rank. A table is indexed ``[white king, piece, black king]`` and contains White's
+moves to mate; ``DRAW`` marks everything else. White is always the stronger side. Tests compare the longest mates with
+the known ones: queen 10, rook 16, pawn 28 moves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DRAW = 255
-"""The value of a position that is not won (or not legal)."""
+"""Value of a position that is not won (or not legal)."""
 Table = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 KING = [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if (a, b) != (0, 0)]
@@ -29,7 +29,7 @@ class EndgameTable:
 
     Args:
         white: moves to mate with White to move, ``uint8[64, 64, 64]``.
-        black: moves to mate with Black to move, likewise; 0 is checkmate.
+        black: moves to mate with Black to move, ``uint8[64, 64, 64]``; 0 is checkmate.
     """
 
     white: Table
@@ -43,7 +43,7 @@ class EndgameTable:
 
 @lru_cache(maxsize=3)
 def endgame_table(piece: str) -> EndgameTable:
-    """The table of king and ``piece`` (``Q``, ``R`` or ``P``) against king; about a second of work, once."""
+    """Return the table of king and ``piece`` (``Q``, ``R`` or ``P``) against king; takes about a second, once."""
     near = _king_moves()
     checks = _attacks(piece)
     legal_black, legal_white = _legal(piece, near, checks)
@@ -63,7 +63,7 @@ def endgame_table(piece: str) -> EndgameTable:
         for (df, dr), allowed in moves:
             to = _shift(df, dr)
             inside = to >= 0
-            # A move that leaves the won positions saves Black; so does taking the piece, as that is never won.
+            # Black escapes by a move out of the won positions, and by taking the piece, which is never won.
             safe[:, :, inside] |= allowed[:, :, inside] & ~known[:, :, to[inside]]
         lost = legal_black & (black == DRAW) & ~safe & ~stuck
         black[lost] = n
@@ -72,7 +72,7 @@ def endgame_table(piece: str) -> EndgameTable:
 
 
 def _shift(df: int, dr: int) -> NDArray[np.intp]:
-    """For each square the one ``df`` files and ``dr`` ranks away, or −1 outside the board."""
+    """Return, for each square, the one ``df`` files and ``dr`` ranks away, or −1 outside of the board."""
     file, rank = SQUARES % 8 + df, SQUARES // 8 + dr
     return np.where((file >= 0) & (file < 8) & (rank >= 0) & (rank < 8), rank * 8 + file, -1)
 
@@ -86,7 +86,7 @@ def _king_moves() -> Mask:
 
 
 def _attacks(piece: str) -> Mask:
-    """``[white king, piece, square]``: the piece attacks the square; only the white king stands in the way."""
+    """Return whether the piece attacks a square, ``[white king, piece, square]``; only the white king blocks it."""
     found = np.zeros((64, 64, 64), bool)
     if piece == "P":
         for df in (-1, 1):
@@ -104,7 +104,7 @@ def _attacks(piece: str) -> Mask:
 
 
 def _legal(piece: str, near: Mask, checks: Mask) -> tuple[Mask, Mask]:
-    """Which positions can occur with Black to move, and with White to move."""
+    """Return the positions that can occur with Black to move, and those with White to move."""
     king, other, enemy = np.ogrid[:64, :64, :64]
     legal = (king != other) & (other != enemy) & (king != enemy) & ~near[:, None, :]
     if piece == "P":
@@ -113,8 +113,8 @@ def _legal(piece: str, near: Mask, checks: Mask) -> tuple[Mask, Mask]:
 
 
 def _black_moves(near: Mask, checks: Mask, legal: Mask) -> tuple[list[tuple[tuple[int, int], Mask]], Mask, Mask]:
-    """Per direction where the black king may go; which positions are checkmate; in which it cannot move at all."""
-    # Once the piece is taken nothing attacks but the white king; a protected piece cannot be taken.
+    """Return the black king's legal moves by direction, the checkmates, and the positions without a legal move."""
+    # Once the piece is taken, only the white king attacks; a protected piece cannot be taken.
     guarded = near[:, None, :] | checks
     moves, movable = [], np.zeros_like(legal)
     for df, dr in KING:
@@ -133,7 +133,7 @@ def _black_moves(near: Mask, checks: Mask, legal: Mask) -> tuple[list[tuple[tupl
 
 
 def _white_reaches(piece: str, goal: Mask, promoted: list[Mask]) -> Mask:
-    """Positions from which some move of White leads into ``goal`` (or, by promotion, into one of ``promoted``)."""
+    """Return positions from which a move of White leads into ``goal`` (or, by promotion, into one of ``promoted``)."""
     reached = np.zeros_like(goal)
     for direction in KING:
         to = _shift(*direction)

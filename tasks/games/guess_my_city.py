@@ -1,21 +1,20 @@
-"""Guess My City: a hundred real cities, and a levelled family of invented ones that no memory can know.
+"""Guess My City: a hundred real cities, and a leveled family of invented ones that no model can have memorized.
 
-Rules (LMRL-Gym, arXiv 2311.18232): −1 for every question, 0 for the guess that names the city, at most twenty. The
-published game answers with a fine-tuned T5, which gives names away; here a fact table answers, and the leak guard
-withholds whatever contains the city's name.
+Rules (LMRL-Gym, arXiv 2311.18232): −1 for every question, 0 for the guess that names the city, at most twenty turns.
+The published game answers with a fine-tuned T5, which reveals names. Here a fact table answers, and the leak guard
+withholds every answer that contains the city's name.
 
-Measured, oracle (asks for the fact with the greatest information gain); ``LEVELS`` over 200 training tasks each:
+Measured with the oracle (it asks for the fact with the greatest information gain); ``LEVELS`` over 200 training tasks
+each:
 
-====================  ======  =====  =====  ===========  ==========
-task                  cities  facts  limit  turns, mean  turns, max
-====================  ======  =====  =====  ===========  ==========
-``REAL`` (all 100)       100     11     20         2.51           3
-level 1                    6      3      5         2.70           4
-level 2                    8      4      6         3.06           5
-level 3                   12      5      8         3.39           5
-level 4                   18      6     10         3.74           5
-level 5                   28      8     12         4.07           6
-====================  ======  =====  =====  ===========  ==========
+| task               | cities | facts | limit | turns, mean | turns, max |
+|--------------------|-------:|------:|------:|------------:|-----------:|
+| ``REAL`` (all 100) |    100 |    11 |    20 |        2.51 |          3 |
+| level 1            |      6 |     3 |     5 |        2.70 |          4 |
+| level 2            |      8 |     4 |     6 |        3.06 |          5 |
+| level 3            |     12 |     5 |     8 |        3.39 |          5 |
+| level 4            |     18 |     6 |    10 |        3.74 |          5 |
+| level 5            |     28 |     8 |    12 |        4.07 |          6 |
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ class GuessMyCity:
 
     Args:
         secret: the city.
-        cities: what it may be.
-        facts: what may be asked.
-        turns: the turn limit.
-        formal: whether questions and answers are worded the held-out way.
-        listed: whether the opening tells the facts of all cities.
+        cities: possible cities.
+        facts: keys of the facts that questions may ask for.
+        turns: turn limit.
+        formal: whether questions and answers use the held-out wording.
+        listed: whether the first observation lists the facts of all cities.
     """
 
     secret: City
@@ -63,12 +62,12 @@ class GuessMyCity:
     listed: bool = True
 
     def answer(self, city: City, fact: str, guard: bool = True) -> str:
-        """What would be answered about ``fact`` if ``city`` were the secret.
+        """Return the answer about ``fact`` if ``city`` were the secret.
 
         Args:
-            city: the city that is asked about.
-            fact: a key of ``FACTS``.
-            guard: withhold an answer that contains one of the city's names.
+            city: the city in question.
+            fact: key of ``FACTS``.
+            guard: whether to withhold an answer that contains one of the city's names.
         """
         value, known = city.facts[fact], FACTS[fact]
         text = known.answers[self.formal].format(value) if value else known.none
@@ -80,12 +79,12 @@ class GuessMyCity:
 
 @dataclass(frozen=True, slots=True)
 class GuessMyCityLevel:
-    """What a level asks for.
+    """Parameters of a level.
 
     Args:
-        cities: how many there are.
-        facts: how many may be asked for.
-        turns: the turn limit.
+        cities: number of cities.
+        facts: number of facts that questions may ask for.
+        turns: turn limit.
     """
 
     cities: int
@@ -104,7 +103,7 @@ SYLLABLES = {
     False: ("ba", "do", "ke", "lu", "mi", "no", "ra", "su", "te", "vo", "zan", "bel", "dor", "lin", "mar", "sol"),
     True: ("cha", "fy", "gwe", "ja", "pho", "qui", "rho", "thu", "wy", "xe", "gral", "jun", "plo", "twin", "yor"),
 }
-"""What invented names are made of, in training and held out."""
+"""Syllables of invented names, in training and held out."""
 INVENTED: Mapping[bool, Mapping[str, tuple[str, ...]]] = {
     False: {
         "continent": ("the East", "the West", "the North"),
@@ -129,11 +128,11 @@ INVENTED: Mapping[bool, Mapping[str, tuple[str, ...]]] = {
         "known": ("amber", "clocks", "lanterns", "pepper", "puppets", "orchids", "drums", "tiles", "honey", "canals"),
     },
 }
-"""Values of invented facts, in training and held out; countries and rivers get names of their own."""
+"""Values of invented facts, in training and held out; countries and rivers get invented names."""
 
 
 class GuessMyCityFamily(TaskFamily[GuessMyCity]):
-    """Invented cities whose facts the opening lists; held-out names, facts and wordings are in no other split."""
+    """Invented cities whose facts the game lists; held-out names, facts and wordings are in no other split."""
 
     name = "guess-my-city-levels"
     levels = tuple(LEVELS)
@@ -171,19 +170,19 @@ REAL = RealCityFamily()
 
 
 def leaks(text: str, city: City) -> bool:
-    """Whether a text contains one of the city's names as words, however it is spelt or accented."""
+    """Return whether a text contains one of the city's names as words, in any spelling or with any accents."""
     return any(f" {normal(name)} " in f" {normal(text)} " for name in city.names)
 
 
 def guessed(text: str, cities: Sequence[City]) -> City | None:
-    """The one city that a message guesses; a message that names several guesses none."""
+    """Return the one city that a message guesses; ``None`` if it names several."""
     by_name = {normal(name): city.name for city in cities for name in city.names}
     name = named(text, by_name) or named(LIVING.sub("", normal(text)), by_name)
     return next((city for city in cities if city.name == name), None)
 
 
 def asked_fact(text: str) -> str | None:
-    """The fact that a question asks for, by its canonical form or by keywords; ``None`` if none or several."""
+    """Return the fact that a question asks for, by its canonical form or by keywords; ``None`` if none or several."""
     words = normal(text)
     if len(words.split()) > LONGEST:
         return None
@@ -201,7 +200,7 @@ def asked_fact(text: str) -> str | None:
 
 
 def asked_value(text: str, game: GuessMyCity) -> str | None:
-    """The value that a closed question proposes ("Is it in Asia?"), the longest if one contains another."""
+    """Return the value that a closed question proposes ("Is it in Asia?"), the longest if one contains another."""
     words = f" {normal(text)} "
     if not CLOSED.match(words.strip()) or words.strip() in _canonical() or " or " in words:
         return None
@@ -213,12 +212,12 @@ def asked_value(text: str, game: GuessMyCity) -> str | None:
 
 
 def asks_name(text: str) -> bool:
-    """Whether a message asks for the name itself."""
+    """Return whether a message asks for the name itself."""
     return bool(ASKS_NAME.search(normal(text)))
 
 
 def best_fact(alive: Collection[City], game: GuessMyCity) -> str | None:
-    """The fact whose answer tells most about which city it is; ``None`` when it is time to guess."""
+    """Return the fact whose answer reveals most about the city; ``None`` when it is time to guess."""
     if len(alive) <= 2:
         return None
     best = max(game.facts, key=lambda fact: _entropy(Counter(game.answer(city, fact) for city in alive)))
@@ -226,7 +225,7 @@ def best_fact(alive: Collection[City], game: GuessMyCity) -> str | None:
 
 
 def sheet(game: GuessMyCity) -> str:
-    """The facts of every city of a game, one city a line."""
+    """Return the facts of every city of a game, one city per line."""
     return "\n".join(
         f"{city.name}: " + "; ".join(FACTS[fact].label.format(city.facts[fact] or "none") for fact in game.facts)
         for city in game.cities
@@ -249,7 +248,7 @@ def _entropy(counts: Mapping[str, int]) -> float:
 
 
 def _invent(level: GuessMyCityLevel, facts: Sequence[str], held: bool, rng: Rng) -> tuple[City, ...]:
-    """Cities with distinct names and distinct facts, or none if a draw did not come out so."""
+    """Draw cities with distinct names and distinct facts; return none if the draw failed."""
     names = _words(level.cities + 5, held, rng)
     values = {
         **INVENTED[held],

@@ -1,4 +1,4 @@
-"""A house to act in: rooms, doors, furniture and things; what may be done, what comes of it, and the shortest plan.
+"""A house to act in: rooms, doors, furniture and things, the possible commands with their effects, and shortest plans.
 
 The game, the list of admissible commands, random play and the planner all use one transition function, ``moves``.
 """
@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, Self
 DIRECTIONS = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1)}
 """Row and column offsets on the plan of a house."""
 CARRIED, EATEN, FLOOR = -1, -2, -10
-"""Where a thing may be besides on or in furniture: with the agent, gone, or on the floor of room r (``FLOOR - r``)."""
+"""Places of a thing other than furniture: with the agent, eaten, or on the floor of room r (``FLOOR - r``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Furniture:
-    """Something that stands in a room: a container (closed at first) or a surface."""
+    """A piece of furniture: a container (closed at first) or a surface."""
 
     name: str
     room: int
@@ -30,14 +30,14 @@ class Furniture:
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """Something that can be carried, and eaten if it is food."""
+    """A thing that can be carried, and eaten if it is food."""
 
     name: str
     food: bool = False
 
 
 class State(NamedTuple):
-    """What changes: the room one is in, the place of each thing, and a bit for each open container and door."""
+    """The changing state: the agent's room, the place of each thing, and a bit for each open container and door."""
 
     room: int
     places: tuple[int, ...]
@@ -46,20 +46,20 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class House:
-    """One house and what to do in it.
+    """One house and its objective.
 
     Args:
-        rooms: their names.
-        exits: per room, the direction and the room it leads to.
-        doors: pairs of rooms with a door between them, closed at first; elsewhere the way is open.
-        furniture: what stands where; a name occurs once in a room.
-        things: what can be carried.
-        places: where each thing is at first: an index into ``furniture``.
-        start: the room to begin in.
-        stow: pairs of thing and furniture: each must end there, and a container must be closed.
-        reach: the room to be in at the end; ``None`` if any will do.
-        objective: what to do, in words.
-        turns: the turn limit.
+        rooms: names of the rooms.
+        exits: for each room, its directions and the rooms that they lead to.
+        doors: pairs of rooms with a door between them, closed at first; other exits are always open.
+        furniture: furniture of all rooms; a name occurs once per room.
+        things: things that can be carried.
+        places: initial place of each thing, an index into ``furniture``.
+        start: index of the first room.
+        stow: pairs of thing and furniture: each thing must end there, and a container must be closed.
+        reach: index of the room to be in at the end; ``None`` for any.
+        objective: objective in words.
+        turns: turn limit.
     """
 
     rooms: tuple[str, ...]
@@ -76,12 +76,12 @@ class House:
 
     @property
     def begin(self) -> State:
-        """The state at first: everything closed."""
+        """The initial state, with everything closed."""
         return State(self.start, self.places, 0)
 
     @cached_property
     def far(self) -> tuple[tuple[int, ...], ...]:
-        """Rooms to cross from one room to another, doors aside, shape [rooms, rooms]."""
+        """Number of moves from one room to another, ignoring doors, shape [rooms, rooms]."""
         return tuple(self._far(room) for room in range(len(self.rooms)))
 
     def _far(self, room: int) -> tuple[int, ...]:
@@ -95,25 +95,25 @@ class House:
         return tuple(found[other] for other in range(len(self.rooms)))
 
     def solved(self, state: State) -> bool:
-        """Everything is where it belongs, containers are closed, and the agent is where it should be."""
+        """Return whether everything is in its place, the containers are closed, and the agent is in the right room."""
         return (self.reach is None or state.room == self.reach) and all(
             state.places[thing] == at and not (self.furniture[at].container and state.opened >> at & 1)
             for thing, at in self.stow
         )
 
     def lost(self, state: State) -> bool:
-        """Something that is needed has been eaten."""
+        """Return whether a needed thing has been eaten."""
         return any(state.places[thing] == EATEN for thing, _ in self.stow)
 
     def door(self, here: int, there: int) -> int | None:
-        """The bit of the door between two rooms, if there is one."""
+        """Return the bit of the door between two rooms, or ``None``."""
         for index, pair in enumerate(self.doors):
             if pair in ((here, there), (there, here)):
                 return len(self.furniture) + index
         return None
 
     def where(self, place: int, state: State) -> int | None:
-        """The room a place is in; ``None`` for what has been eaten."""
+        """Return the room of a place; ``None`` for a thing that has been eaten."""
         if place == EATEN:
             return None
         if place == CARRIED:
@@ -125,7 +125,7 @@ class House:
 
 
 def moves(house: House, state: State) -> Iterator[tuple[str, State]]:
-    """Every admissible command and the state it leads to, in a fixed order."""
+    """Yield every admissible command and the state that it leads to, in a fixed order."""
     room, places, opened = state
     for direction, there in house.exits[room]:
         door = house.door(room, there)
@@ -156,22 +156,22 @@ def moves(house: House, state: State) -> Iterator[tuple[str, State]]:
 
 
 def reachable(house: House, state: State, at: int) -> bool:
-    """Whether furniture is in this room and not closed: what lies there can be seen and taken."""
+    """Return whether furniture is in this room and open, so that the agent can see and take things in it."""
     item = house.furniture[at]
     return item.room == state.room and (not item.container or bool(state.opened >> at & 1))
 
 
 def plan(house: House, state: State) -> tuple[str, ...] | None:
-    """A shortest plan, by A* over ``moves``; ``None`` if there is none.
+    """Return a shortest plan, by A* over ``moves``; ``None`` if there is none.
 
-    Only commands that can lie on a shortest plan are tried: walking, opening doors and what is to be emptied or
-    filled, taking what is to be stowed, stowing it, and closing where it is stowed.
+    The search tries only commands that can be part of a shortest plan. They are walking, opening doors and the
+    containers to empty or fill, taking and stowing the things to stow, and closing their containers.
     """
     useful = _useful(house, state)
     order = count()
     best = {state: 0}
     came: dict[State, tuple[State, str]] = {}
-    # Of equal promise, the furthest first: on a grid of rooms, many ways are equally short.
+    # Among equals, expand the furthest first: on a grid of rooms, many paths are equally short.
     queue = [(_at_least(house, state), 0, next(order), state)]
     while queue:
         _, depth, _, here = heapq.heappop(queue)
@@ -188,7 +188,7 @@ def plan(house: House, state: State) -> tuple[str, ...] | None:
 
 
 def describe(house: House, *, tell: bool) -> str:
-    """The objective in words; with ``tell`` also where things are at first."""
+    """Return the objective in words; with ``tell``, include where things are at first."""
     parts = []
     for thing, at in house.stow:
         source, target = house.furniture[house.places[thing]], house.furniture[at]
@@ -204,7 +204,7 @@ def describe(house: House, *, tell: bool) -> str:
 
 
 def _useful(house: House, state: State) -> set[tuple[int, str]]:
-    """The commands besides walking that a shortest plan may hold, each with the room to give it in."""
+    """Return the commands besides walking that a shortest plan may contain, each with the room to give it in."""
     found: set[tuple[int, str]] = set()
     for room, ways in enumerate(house.exits):
         found |= {(room, f"open {direction} door") for direction, _ in ways}
@@ -223,7 +223,7 @@ def _useful(house: House, state: State) -> set[tuple[int, str]]:
 
 
 def _at_least(house: House, state: State) -> int:
-    """A lower bound on the turns still needed: handling, plus the longest single errand on foot."""
+    """Return a lower bound on the turns still needed: handling, plus the longest single errand on foot."""
     handling, errand = 0, 0 if house.reach is None else house.far[state.room][house.reach]
     closing: set[int] = set()
     for thing, at in house.stow:

@@ -1,22 +1,20 @@
 """Mazes: LMRL-Gym's fixed ones, and a procedural family whose held-out layouts are never in train.
 
-Rules (LMRL-Gym, arXiv 2311.18232, as its source has them): −1 per turn, also for walking into a wall; −4 for text
-that is no move; 0 for the move that reaches the goal. On ``double_t`` the mean optimal return over all 25 starts is
-−6.84, the published maximum.
+Rules (LMRL-Gym, arXiv 2311.18232, as in its source): −1 per turn, also for walking into a wall; −4 for text that is not
+a move; 0 for the move that reaches the goal. On ``double_t`` the mean optimal return over all 25 starts is −6.84, the
+published maximum.
 
-The procedural levels, measured on 500 mazes each (100 per split). Random play takes open directions only; weak is 35 %
-oracle and 65 % random moves; the memoryless walker is ``reactive_move``, which level 1 promises to let arrive and the
-others do not. In level 1 half of the inner walls have fallen in.
+Measurements of the procedural levels on 500 mazes each (100 per split). Random play uses open directions only; "weak"
+is 35 % oracle and 65 % random moves. The memoryless walker is ``reactive_move``, which is guaranteed to arrive on level
+1 only. On level 1, half of the inner walls have been removed.
 
-===== ====== =========== ========= ========== ====== ====== ==========
-level inside turns, mean turns max limit mean random weak   memoryless
-===== ====== =========== ========= ========== ====== ====== ==========
-1     7 × 7  7.1         10        12.9       0.036  0.260  1.000
-2     9 × 9  10.3        14        20.6       0.010  0.314  0.534
-3     11²    14.4        20        36.0       0.006  0.326  0.450
-4     15²    21.6        32        64.7       0.002  0.484  0.348
-5     21²    33.4        69        100.2      0.000  0.446  0.274
-===== ====== =========== ========= ========== ====== ====== ==========
+| level | inside | turns, mean | turns max | limit mean | random | weak  | memoryless |
+|------:|--------|------------:|----------:|-----------:|-------:|------:|-----------:|
+|     1 | 7 × 7  |         7.1 |        10 |       12.9 |  0.036 | 0.260 |      1.000 |
+|     2 | 9 × 9  |        10.3 |        14 |       20.6 |  0.010 | 0.314 |      0.534 |
+|     3 | 11²    |        14.4 |        20 |       36.0 |  0.006 | 0.326 |      0.450 |
+|     4 | 15²    |        21.6 |        32 |       64.7 |  0.002 | 0.484 |      0.348 |
+|     5 | 21²    |        33.4 |        69 |      100.2 |  0.000 | 0.446 |      0.274 |
 """
 
 from __future__ import annotations
@@ -39,10 +37,10 @@ class Maze:
     """One maze to walk.
 
     Args:
-        layout: ``#`` wall and ``.`` free, border included.
-        start: (row, column) where the walk begins.
-        goal: (row, column) where it ends.
-        turns: after this many actions the episode is cut off.
+        layout: layout with ``#`` for walls and ``.`` for free cells, including the border.
+        start: first cell, (row, column).
+        goal: goal cell, (row, column).
+        turns: turn limit.
     """
 
     layout: Layout
@@ -61,11 +59,11 @@ class Maze:
         return self.distance[self.start]
 
     def open(self, cell: Cell) -> tuple[str, ...]:
-        """The moves that are not into a wall."""
+        """Return the moves that do not lead into a wall."""
         return tuple(move for move in MOVES if self.layout[step(cell, move)[0]][step(cell, move)[1]] == ".")
 
     def best(self, cell: Cell) -> str:
-        """A move on a shortest way to the goal; of two, the one that closes the longer offset, as a walker would."""
+        """Return a move on a shortest path to the goal; of two, the one that closes the longer offset."""
         offsets = toward(cell, self.goal)
         return min(self.open(cell), key=lambda move: (self.distance[step(cell, move)], -offsets.get(move, 0)))
 
@@ -75,15 +73,15 @@ class Maze:
 
 @dataclass(frozen=True, slots=True)
 class MazeLevel:
-    """What a level asks for.
+    """Parameters of a level.
 
     Args:
-        size: inner rows and columns.
-        least: the fewest turns a start may be from its goal.
-        most: the most turns.
-        patience: the turn limit, in multiples of the fewest turns.
-        reactive: only starts from which a memoryless walker (``reactive_move``) arrives in time.
-        weathered: share of the inner walls that have fallen in.
+        size: number of inner rows and columns.
+        least: fewest turns from a start to its goal.
+        most: most turns from a start to its goal.
+        patience: turn limit, in multiples of the fewest turns.
+        reactive: whether to use only starts from which a memoryless walker (``reactive_move``) arrives in time.
+        weathered: share of the inner walls to remove.
     """
 
     size: int
@@ -117,14 +115,14 @@ class MazeFamily(TaskFamily[Maze]):
     levels = tuple(LEVELS)
     splits = tuple(TEMPLATES)
     DRAWS = 2000
-    """Layouts tried per task; two or three dozen suffice."""
+    """Most layouts to draw per task; two or three dozen are usually enough."""
 
     def templates(self, split: Split) -> tuple[str, ...]:
         return TEMPLATES[split]
 
     def build(self, spec: TaskSpec, rng: Rng) -> Maze:
         level = LEVELS[spec.level]
-        # The challenge is larger as well as differently made.
+        # The challenge is larger as well as of other templates.
         size = level.size + 2 if spec.split is Split.CHALLENGE else level.size
         held = Split.TEST_IID if spec.split in (Split.TEST_TEMPLATE, Split.CHALLENGE) else spec.split
         for _ in range(self.DRAWS):
@@ -138,10 +136,10 @@ class FixedMazeFamily(TaskFamily[Maze]):
     """One published layout; the seed chooses the start among its free cells, row by row.
 
     Args:
-        name: the family's name.
+        name: name of the family.
         layout: the maze.
-        goal: its goal.
-        turns: the turn limit.
+        goal: goal cell, (row, column).
+        turns: turn limit.
     """
 
     splits = (Split.TRAIN,)
@@ -163,12 +161,12 @@ LARGE_MAZE = FixedMazeFamily("maze-large", LARGE, (10, 7))
 
 
 def step(cell: Cell, move: str) -> Cell:
-    """The cell that a move leads to, walls aside."""
+    """Return the cell that a move leads to, ignoring walls."""
     return cell[0] + MOVES[move][0], cell[1] + MOVES[move][1]
 
 
 def distances(layout: Layout, goal: Cell) -> dict[Cell, int]:
-    """Moves to ``goal`` from every cell that can reach it."""
+    """Return the number of moves to ``goal`` from every cell that can reach it."""
     found = {goal: 0}
     queue = deque([goal])
     while queue:
@@ -182,19 +180,19 @@ def distances(layout: Layout, goal: Cell) -> dict[Cell, int]:
 
 
 def toward(cell: Cell, goal: Cell) -> dict[str, int]:
-    """How far the goal lies in each direction that leads nearer to it, e.g. ``{"up": 2, "left": 3}``."""
+    """Return the distance to the goal in each direction that leads closer to it, e.g. ``{"up": 2, "left": 3}``."""
     down, right = goal[0] - cell[0], goal[1] - cell[1]
     offsets = {"up": -down, "down": down, "left": -right, "right": right}
     return {move: offset for move, offset in offsets.items() if offset > 0}
 
 
 def reactive_move(cell: Cell, goal: Cell, ways: tuple[str, ...]) -> str:
-    """What a walker without memory or map does: close the longer offset; blocked, the shorter; blocked, sidestep.
+    """Return the move of a walker without memory or map: close the longer offset, else the shorter, else sidestep.
 
     Args:
-        cell: where it stands.
-        goal: where it wants to be.
-        ways: the moves not into a wall.
+        cell: the walker's cell.
+        goal: goal cell.
+        ways: moves that do not lead into a wall.
     """
     offsets = toward(cell, goal)
     wanted = sorted((move for move in offsets if move in ways), key=lambda move: -offsets[move])
@@ -203,7 +201,7 @@ def reactive_move(cell: Cell, goal: Cell, ways: tuple[str, ...]) -> str:
 
 
 def arrives(maze: Maze) -> bool:
-    """Whether the memoryless walker reaches the goal within the turn limit."""
+    """Return whether the memoryless walker reaches the goal within the turn limit."""
     cell = maze.start
     for _ in range(maze.turns):
         cell = step(cell, reactive_move(cell, maze.goal, maze.open(cell)))
@@ -217,7 +215,7 @@ def _axis(move: str) -> tuple[str, str]:
 
 
 def _place(layout: Layout, level: MazeLevel, rng: Rng) -> Maze | None:
-    """A start and a goal in ``layout`` that fit the level, if one random goal has any start that does."""
+    """Draw a goal and a start in ``layout`` that fit the level; ``None`` if the goal has no such start."""
     goal = rng.pick(free_cells(layout))
     starts = [cell for cell, far in distances(layout, goal).items() if level.least <= far <= level.most]
     rng.shuffle(starts)

@@ -1,8 +1,8 @@
-"""Maze layouts: one pure generator per template, the published fixed mazes, and the hash that gives each its split.
+"""Maze layouts: one pure generator per template, the published fixed mazes, and the hash that assigns splits.
 
-A layout is a tuple of equally long strings, ``#`` wall and ``.`` free, with a closed border. Which split a
-procedural layout belongs to is a function of the layout itself, modulo rotation and reflection: a maze that is held
-out is held out from whatever side one looks at it, whichever seed or template draws it.
+A layout is a tuple of equally long strings, ``#`` for walls and ``.`` for free cells, with a closed border. The split
+of a procedural layout is a function of the layout itself, modulo rotation and reflection. A held-out maze is therefore
+held out in every orientation, whichever seed or template draws it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..spec import Split
 Layout = tuple[str, ...]
 Cell = tuple[int, int]
 Grid = list[list[bool]]
-"""The inside of a layout, without its border: ``True`` where one can walk."""
+"""The inside of a layout, without its border: ``True`` for free cells."""
 
 MOVES: Mapping[str, Cell] = MappingProxyType({"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)})
 """Row and column offsets of the four moves."""
@@ -46,7 +46,7 @@ MEDIUM: Layout = (
     "#..#...#",
     "########",
 )
-"""LMRL-Gym's ``maze2d_medium``. It names no goal there; ours is the far corner, (6, 6)."""
+"""LMRL-Gym's ``maze2d_medium``. It names no goal; Turnwise uses the far corner, (6, 6)."""
 LARGE: Layout = (
     "#########",
     "#.....#.#",
@@ -61,25 +61,25 @@ LARGE: Layout = (
     "#.....#.#",
     "#########",
 )
-"""LMRL-Gym's ``maze2d_large``. It names no goal there; ours is the far corner, (10, 7)."""
+"""LMRL-Gym's ``maze2d_large``. It names no goal; Turnwise uses the far corner, (10, 7)."""
 
 
 def free_cells(layout: Layout) -> tuple[Cell, ...]:
-    """The cells one can stand on, row by row."""
+    """Return the free cells, row by row."""
     return tuple((r, c) for r, row in enumerate(layout) for c, mark in enumerate(row) if mark == ".")
 
 
 def bucket(layout: Layout) -> Split:
-    """The split that a layout belongs to: train 70 %, dev 10 %, held out for every test split 20 %.
+    """Return the split of a layout: train 70 %, dev 10 %, held out for every test split 20 %.
 
-    Equal for the eight rotations and reflections of a layout. ``TEST_IID`` stands for all test splits.
+    The result is equal for the eight rotations and reflections of a layout. ``TEST_IID`` stands for all test splits.
     """
     share = unit_hash("maze-layout", canonical(layout))
     return Split.TRAIN if share < 0.7 else Split.DEV if share < 0.8 else Split.TEST_IID
 
 
 def canonical(layout: Layout) -> Layout:
-    """The smallest of a layout's eight rotations and reflections."""
+    """Return the smallest of a layout's eight rotations and reflections."""
     forms = []
     for _ in range(4):
         layout = tuple("".join(row[c] for row in reversed(layout)) for c in range(len(layout[0])))
@@ -88,11 +88,11 @@ def canonical(layout: Layout) -> Layout:
 
 
 def draw(template: str, size: int, rng: Rng) -> Layout:
-    """A connected layout of ``size`` × ``size`` inner cells.
+    """Draw a connected layout of ``size`` × ``size`` inner cells.
 
     Args:
-        template: a key of ``TEMPLATES``.
-        size: odd, at least 5.
+        template: key of ``TEMPLATES``.
+        size: number of inner rows and columns, odd and at least 5.
         rng: the only source of randomness.
     """
     grid = TEMPLATES[template](size, rng)
@@ -101,7 +101,7 @@ def draw(template: str, size: int, rng: Rng) -> Layout:
 
 
 def weathered(layout: Layout, share: float, rng: Rng) -> Layout:
-    """The layout with a share of its inner walls fallen in: those next to free ground, so that it stays connected."""
+    """Remove a share of a layout's inner walls: those next to free cells, so that it stays connected."""
     rows = [list(row) for row in layout]
     for r in range(1, len(layout) - 1):
         for c in range(1, len(layout[r]) - 1):
@@ -112,7 +112,7 @@ def weathered(layout: Layout, share: float, rng: Rng) -> Layout:
 
 
 def pillars(size: int, rng: Rng) -> Grid:
-    """An open hall with single pillars that do not touch: many ways everywhere."""
+    """Draw an open hall with single pillars that do not touch: many paths everywhere."""
     grid = _open(size)
     for r, c in _shuffled([(r, c) for r in range(size) for c in range(size)], rng)[: size * size // 3]:
         if all(grid[y][x] for y, x in _around(r, c, size)):
@@ -121,14 +121,14 @@ def pillars(size: int, rng: Rng) -> Grid:
 
 
 def rooms(size: int, rng: Rng) -> Grid:
-    """Rooms by recursive division; each dividing wall has a door, the long ones two."""
+    """Draw rooms by recursive division; each dividing wall has a door, the long ones two."""
     grid = _open(size)
     _divide(grid, (0, 0, size, size), rng)
     return grid
 
 
 def corridors(size: int, rng: Rng) -> Grid:
-    """Parallel corridors, joined by one or two gaps in each wall between them."""
+    """Draw parallel corridors, joined by one or two gaps in each wall between them."""
     grid = [[row % 2 == 0] * size for row in range(size)]
     for row in range(1, size, 2):
         for column in rng.sample(range(size), 1 + rng.randrange(2) + size // 12):
@@ -137,7 +137,7 @@ def corridors(size: int, rng: Rng) -> Grid:
 
 
 def braid(size: int, rng: Rng) -> Grid:
-    """Winding passages without dead ends: a tree whose every dead end is opened into a loop."""
+    """Draw winding passages without dead ends: a tree whose every dead end is opened into a loop."""
     grid = tree(size, rng)
     for r in range(0, size, 2):
         for c in range(0, size, 2):
@@ -149,13 +149,13 @@ def braid(size: int, rng: Rng) -> Grid:
 
 
 def tree(size: int, rng: Rng) -> Grid:
-    """A perfect maze by randomised growth: exactly one way between any two cells."""
+    """Draw a perfect maze by randomized growth: exactly one path between any two cells."""
     grid = [[False] * size for _ in range(size)]
     start = (rng.randrange(0, size, 2), rng.randrange(0, size, 2))
     grid[start[0]][start[1]] = True
     growing = [start]
     while growing:
-        # Mostly the newest cell (long passages), now and then any (branches).
+        # Mostly extend the newest cell (long passages), now and then any (branches).
         index = len(growing) - 1 if rng.random() < 0.7 else rng.randrange(len(growing))
         r, c = growing[index]
         ahead = [(dr, dc) for dr, dc in MOVES.values() if _inside(r + 2 * dr, c + 2 * dc, size)]
@@ -170,7 +170,7 @@ def tree(size: int, rng: Rng) -> Grid:
 
 
 def islands(size: int, rng: Rng) -> Grid:
-    """An open hall with blocks of two to four cells that do not touch; a corner that a block cuts off is filled."""
+    """Draw an open hall with blocks of two to four cells that do not touch; fill corners that a block cuts off."""
     grid = _open(size)
     for r, c in _shuffled([(r, c) for r in range(size) for c in range(size)], rng)[: size * size // 2]:
         block = [(r + y, c + x) for y, x in rng.pick(BLOCKS) if _inside(r + y, c + x, size)]
@@ -181,7 +181,7 @@ def islands(size: int, rng: Rng) -> Grid:
 
 
 def caves(size: int, rng: Rng) -> Grid:
-    """Irregular caves: noise, smoothed once by the majority of each neighbourhood; cut-off hollows are filled."""
+    """Draw irregular caves: noise, smoothed once by the majority of each neighborhood; cut-off hollows are filled."""
     noise = [[rng.random() > 0.4 for _ in range(size)] for _ in range(size)]
     hollow = {
         (r, c) for r in range(size) for c in range(size) if sum(not noise[y][x] for y, x in _around(r, c, size)) < 5
@@ -190,7 +190,7 @@ def caves(size: int, rng: Rng) -> Grid:
 
 
 def _connected(hollow: set[Cell], size: int) -> Grid:
-    """The grid of the largest connected part of some cells."""
+    """Return the grid of the largest connected part of some cells."""
     regions = []
     while hollow:
         regions.append(_region(min(hollow), hollow))
@@ -221,7 +221,7 @@ TEMPLATES: Mapping[str, Callable[[int, Rng], Grid]] = MappingProxyType(
 
 
 def _divide(grid: Grid, box: tuple[int, int, int, int], rng: Rng) -> None:
-    """Wall off part of the box (top, left, height, width); walls stand on odd lines, doors on even ones."""
+    """Wall off part of a rectangle (top, left, height, width); walls are on odd lines, doors on even ones."""
     top, left, height, width = box
     if min(height, width) < 3 or height * width < 12:
         return
@@ -258,7 +258,7 @@ def _beside(r: int, c: int, size: int) -> list[Cell]:
 
 
 def _around(r: int, c: int, size: int) -> list[Cell]:
-    """The cell and its up to eight neighbours."""
+    """Return the cell and its up to eight neighbors."""
     return [(r + y, c + x) for y in (-1, 0, 1) for x in (-1, 0, 1) if _inside(r + y, c + x, size)]
 
 
@@ -268,7 +268,7 @@ def _shuffled(cells: list[Cell], rng: Rng) -> list[Cell]:
 
 
 def _region(start: Cell, free: set[Cell]) -> set[Cell]:
-    """The cells of ``free`` that can be walked to from ``start``."""
+    """Return the cells of ``free`` that are reachable from ``start``."""
     seen, frontier = {start}, [start]
     while frontier:
         r, c = frontier.pop()

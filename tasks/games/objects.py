@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - one attribute a line is what makes the table possible to check by eye
-"""What Twenty Questions knows: 158 everyday objects in 17 categories, and which yes/no attributes each one has.
+"""Facts for Twenty Questions: 158 everyday objects in 17 categories, and the yes/no attributes of each.
 
-Objects and categories are LMRL-Gym's (arXiv 2311.18232). The attributes are this project's own, written and read
-through by hand once; every two objects differ in at least one of them (a test proves it). Judgment calls are settled
-here and nowhere else: a cut fruit is not alive, a tomato is a vegetable, a computer is a desktop machine.
+Objects and categories are LMRL-Gym's (arXiv 2311.18232). The attributes are this project's own, written and checked by
+hand once; every two objects differ in at least one of them (a test proves it). Judgment calls are decided here and
+nowhere else: a cut fruit is not alive, a tomato is a vegetable, a computer is a desktop machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CATEGORIES = {
     "garden": "gloves, shovel, rake, watering can, lawn mower",
     "tools": "hammer, screwdriver, wrench, saw, pliers, drill",
 }
-"""Category to its objects."""
+"""Objects of each category."""
 
 VARIANTS = {
     "airplane": "plane",
@@ -71,7 +71,7 @@ VARIANTS = {
     "pliers": "plier, pair of pliers",
     "motorcycle": "motorbike",
 }
-"""Other names under which a guess counts."""
+"""Other names that count as a guess."""
 
 TABLE = """
 alive | alive | a living thing | alive, living, lives, live | @animals tree bush forest cactus
@@ -198,10 +198,10 @@ dig | used for digging | a digging tool | dig, digging | shovel
 tool | a workshop tool | hardware for repairs | tool, tools, workshop, hardware, repair, repairs | @tools
 screws | used to drive screws | a screw turner | screw, screws | screwdriver drill
 """
-"""One attribute a line: name | phrase | another phrase | keywords | the objects that have it.
+"""One attribute per line: name | phrase | another phrase | keywords | the objects that have it.
 
-``@x`` stands for a category and ``-y`` takes an object out again. Both phrases fit "Is it …?"; only held-out
-templates use the second.
+``@x`` stands for a category, and ``-y`` removes an object again. Both phrases fit "Is it …?"; only held-out templates
+use the second one.
 """
 
 SUBSET = ("football", "dog", "banana", "truck", "pants", "computer", "piano", "chair", "pen", "scissors")
@@ -211,7 +211,7 @@ SUBSET_ATTRIBUTES = (
     "light", "natural", "heavy", "pair", "office", "animal", "food", "sport", "electric", "instrument", "furniture",
     "clothing",
 )  # fmt: skip
-"""A small closed set that separates the ten objects, for models with a vocabulary of a hundred words."""
+"""A small set of attributes that separates the ten objects, for models with a vocabulary of a hundred words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +219,11 @@ class Attribute:
     """A yes/no property.
 
     Args:
-        name: identifies it.
+        name: unique name.
         phrase: completes "Is it …?".
-        synonym: completes it too; used by held-out templates only.
-        keywords: words and phrases by which a free question is recognised.
-        objects: those that have it.
+        synonym: another phrase that does; only held-out templates use it.
+        keywords: words and phrases that identify a free question.
+        objects: names of the objects that have the property.
     """
 
     name: str
@@ -235,30 +235,30 @@ class Attribute:
 
 @lru_cache(maxsize=1)
 def objects() -> tuple[str, ...]:
-    """All objects, in order."""
+    """Return all objects, in order."""
     return tuple(name for names in CATEGORIES.values() for name in _split(names))
 
 
 @lru_cache(maxsize=1)
 def attributes() -> dict[str, Attribute]:
-    """All attributes by name."""
+    """Return all attributes by name."""
     return {attribute.name: attribute for attribute in map(_attribute, TABLE.strip().splitlines())}
 
 
 @lru_cache(maxsize=1)
 def masks() -> dict[str, int]:
-    """Per attribute, the set of its objects as bits: bit n is ``objects()[n]``."""
+    """Return, for each attribute, its objects as bits: bit n is ``objects()[n]``."""
     return {name: mask(attribute.objects) for name, attribute in attributes().items()}
 
 
 def mask(some: Iterable[str]) -> int:
-    """A set of objects as bits."""
+    """Return a set of objects as bits."""
     return sum(1 << _index()[name] for name in some)
 
 
 @lru_cache(maxsize=1)
 def names() -> dict[str, str]:
-    """Every name and variant of an object, mapped to the object."""
+    """Return every name and variant of an object, mapped to the object."""
     known = {name: name for name in objects()}
     for name, variants in VARIANTS.items():
         known |= dict.fromkeys(_split(variants), name)

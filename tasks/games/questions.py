@@ -1,4 +1,4 @@
-"""Reading free questions about a hidden thing: guesses, canonical phrases, and keywords where neither fits."""
+"""Parsing of free questions about a hidden thing: guesses, canonical phrases, and keywords if neither fits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 LONGEST = 40
-"""A question of more words is not understood (LMRL-Gym's limit): it could hold every guess at once."""
+"""Most words of a question that is understood (LMRL-Gym's limit): a longer one could hold every guess at once."""
 NEGATIONS = frozenset({"not", "isnt", "arent", "doesnt", "dont", "cant", "never", "neither", "nor", "without"})
 OPENINGS = re.compile(
     r"(?:(?:ok|okay|so|well|hm+|please|tell me|let me guess|my (?:final )?guess is|i guess|i think|i wonder if|"
@@ -23,12 +23,12 @@ ARTICLES = re.compile(r"(?:(?:a|an|the|some|any|your|called|(?:kind|type|sort) o
 
 
 class Kind(StrEnum):
-    """What a question turned out to be."""
+    """Kinds of questions."""
 
     ATTRIBUTE = "attribute"
-    """It asks whether the thing has a property."""
+    """A question whether the thing has a property."""
     GUESS = "guess"
-    """It names one thing."""
+    """A guess of one thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Reading:
     """An understood question.
 
     Args:
-        kind: property or guess.
-        name: of the property, or of the thing guessed.
+        kind: kind of question.
+        name: name of the property, or of the thing guessed.
     """
 
     kind: Kind
@@ -46,14 +46,14 @@ class Reading:
 
 @lru_cache(maxsize=4096)
 def normal(text: str) -> str:
-    """Lower case without accents, apostrophes or punctuation; words separated by single spaces."""
+    """Return a text in lower case without accents, apostrophes or punctuation, its words separated by single spaces."""
     plain = unicodedata.normalize("NFKD", text.casefold())
     plain = "".join(mark for mark in plain if not unicodedata.combining(mark))
     return " ".join(re.sub(r"[^a-z0-9]+", " ", re.sub(r"['’`]", "", plain)).split())
 
 
 def core(text: str) -> str:
-    """What is left of a normalised question without "is it", "tell me, could it be" and articles."""
+    """Remove phrases such as "is it" or "tell me, could it be", and articles, from a normalized question."""
     rest = text + " "
     rest = rest[_end(OPENINGS, rest) :]
     rest = rest[_end(ARTICLES, rest) :]
@@ -61,11 +61,11 @@ def core(text: str) -> str:
 
 
 def named(text: str, names: Mapping[str, str]) -> str | None:
-    """The one thing that a question names and nothing else, by any of its names.
+    """Return the one thing that a question names and nothing else, by any of its names.
 
     Args:
-        text: the question as it was asked.
-        names: every name and variant, normalised, mapped to its thing.
+        text: text of the question.
+        names: every name and variant, normalized, mapped to its thing.
     """
     words = normal(text)
     if len(words.split()) > LONGEST:
@@ -79,7 +79,7 @@ class Reader:
     Args:
         names: every name and variant, mapped to its thing.
         phrases: for each property, phrases that complete "Is it …?".
-        keywords: for each property, words by which a free question is recognised.
+        keywords: for each property, words that identify a free question.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Reader:
         self.keywords = [(f" {normal(word)} ", name) for name, words in keywords.items() for word in words]
 
     def read(self, text: str) -> Reading | None:
-        """What ``text`` asks; ``None`` if it is nothing known, or more than one thing at once."""
+        """Return the meaning of a question; ``None`` if it is unknown, or asks several things at once."""
         words = normal(text)
         if not words or len(words.split()) > LONGEST:
             return None

@@ -1,22 +1,20 @@
-"""Text-Nav: walk through a house and bring things to where they belong.
+"""Text-Nav: walk through a house and bring things to their places.
 
-LMRL-Gym's house (arXiv 2311.18232) as facts: eight rooms, the stale food on the living room's table, the fridge in
-the kitchen; the score is 1 once the food lies in the closed fridge and 0 until then; eating it loses. The eight seeds
-are the eight rooms to begin in, and an episode has 15 turns, as in its data. Rebuilt without TextWorld.
+LMRL-Gym's house (arXiv 2311.18232), rebuilt without TextWorld: eight rooms, the stale food on the living room's table,
+the fridge in the kitchen. The score is 1 once the food is in the closed fridge and 0 until then; eating it loses. The
+eight seeds are the eight rooms to start in, and an episode has 15 turns, as in its data.
 
-``TEXT_NAV`` generates houses: how rooms are joined is the template, the words are the entities, and a house belongs
-to one split by its own hash. Measured on 360 houses a level (60 per split); random draws from the commands that are
-possible, and weak is 35 % oracle and 65 % random:
+``TEXT_NAV`` generates houses: the connection of rooms is the template, the words are the entities, and a house's own
+hash decides its split. Measured on 360 houses per level (60 per split); "random" draws from the possible commands, and
+"weak" is 35 % oracle and 65 % random:
 
-===== ============================================ ========== ========= ========== ====== =====
-level to do                                        turns mean turns max limit mean random weak
-===== ============================================ ========== ========= ========== ====== =====
-1     reach a room                                 4.3        6         6.5        0.103  0.375
-2     bring a thing from one surface to another    5.5        7         10.9       0.006  0.239
-3     into a container, to be closed; a door       8.9        11        17.8       0.000  0.128
-4     nobody says where the thing is; two doors    12.0       15        36.1       0.000  0.222
-5     two such things; three doors                 20.2       28        60.7       0.000  0.108
-===== ============================================ ========== ========= ========== ====== =====
+| level | to do                                     | turns mean | turns max | limit mean | random | weak  |
+|------:|-------------------------------------------|-----------:|----------:|-----------:|-------:|------:|
+|     1 | reach a room                              |        4.3 |         6 |        6.5 |  0.103 | 0.375 |
+|     2 | bring a thing from one surface to another |        5.5 |         7 |       10.9 |  0.006 | 0.239 |
+|     3 | into a container, to be closed; a door    |        8.9 |        11 |       17.8 |  0.000 | 0.128 |
+|     4 | a thing in an unknown place; two doors    |       12.0 |        15 |       36.1 |  0.000 | 0.222 |
+|     5 | two such things; three doors              |       20.2 |        28 |       60.7 |  0.000 | 0.108 |
 """
 
 from __future__ import annotations
@@ -34,12 +32,12 @@ from .lmrl_house import ORIGINAL
 
 Cell = tuple[int, int]
 Joined = tuple[list[Cell], list[tuple[int, int]]]
-"""Rooms as cells of a plan, and which of them are joined (indices)."""
+"""Rooms as cells of a plan, and the pairs of connected rooms (indices)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The names a house is furnished with."""
+    """Names for the rooms, furniture and things of houses."""
 
     rooms: tuple[str, ...]
     containers: tuple[str, ...]
@@ -68,17 +66,17 @@ UNSEEN = Words(
 
 @dataclass(frozen=True, slots=True)
 class NavLevel:
-    """What a level asks for.
+    """Parameters of a level.
 
     Args:
-        rooms: how many.
-        stow: how many things are to be put somewhere; none means that a room is to be reached.
-        closed: whether they go into containers, which must be closed after.
-        hidden: whether they lie in containers and nobody says where.
-        doors: closed doors on the way from room to room.
-        least: the fewest turns the planner may need.
-        most: the most.
-        patience: the turn limit, in multiples of the planner's turns.
+        rooms: number of rooms.
+        stow: number of things to stow; 0 means that the objective is to reach a room.
+        closed: whether they go into containers, which must be closed afterwards.
+        hidden: whether they are in containers at first, in places that the objective does not name.
+        doors: number of closed doors between rooms.
+        least: fewest turns that the planner may need.
+        most: most turns that the planner may need.
+        patience: turn limit, in multiples of the planner's turns.
     """
 
     rooms: int
@@ -119,7 +117,7 @@ class TextNavFamily(TaskFamily[House]):
     levels = tuple(LEVELS)
     splits = tuple(TEMPLATES)
     DRAWS = 2000
-    """Houses tried per task; a few dozen suffice."""
+    """Most houses to draw per task; a few dozen are usually enough."""
 
     def templates(self, split: Split) -> tuple[str, ...]:
         return TEMPLATES[split]
@@ -139,7 +137,7 @@ class TextNavFamily(TaskFamily[House]):
 
 
 class FixedHouseFamily(TaskFamily[House]):
-    """LMRL-Gym's house; the seed is the room to begin in."""
+    """LMRL-Gym's house; the seed is the first room."""
 
     name = "text-nav-fixed"
     splits = (Split.TRAIN,)
@@ -150,7 +148,7 @@ class FixedHouseFamily(TaskFamily[House]):
 
 
 def bucket(house: House) -> Split:
-    """The split that a house belongs to, by its rooms, ways, furniture and things: train 70 %, dev 10 %, tests 20 %."""
+    """Return the split of a house, by its rooms, exits, furniture and things: train 70 %, dev 10 %, tests 20 %."""
     furniture = [(item.name, item.room) for item in house.furniture]
     things = [(thing.name, place) for thing, place in zip(house.things, house.places, strict=True)]
     share = unit_hash("text-nav-house", house.rooms, house.exits, furniture, things)
@@ -158,7 +156,7 @@ def bucket(house: House) -> Split:
 
 
 def row(rooms: int, rng: Rng) -> Joined:
-    """One room after the other, along a winding line."""
+    """Connect rooms one after the other, along a winding line."""
     while True:
         cells: list[Cell] = [(0, 0)]
         while len(cells) < rooms and (near := [cell for cell in _near(cells[-1]) if cell not in cells]):
@@ -168,13 +166,13 @@ def row(rooms: int, rng: Rng) -> Joined:
 
 
 def grid(rooms: int, rng: Rng) -> Joined:
-    """Two rows of rooms, each joined to all its neighbours."""
+    """Connect two rows of rooms, each room to all of its neighbors."""
     cells = [(i % 2, i // 2) for i in range(rooms)]
     return cells, [(i, j) for i in range(rooms) for j in range(i) if cells[j] in _near(cells[i])]
 
 
 def branches(rooms: int, rng: Rng) -> Joined:
-    """Rooms that branch off rooms: a tree."""
+    """Connect rooms as a tree."""
     cells: list[Cell] = [(0, 0)]
     joined: list[tuple[int, int]] = []
     while len(cells) < rooms:
@@ -186,14 +184,14 @@ def branches(rooms: int, rng: Rng) -> Joined:
 
 
 def ring(rooms: int, rng: Rng) -> Joined:
-    """Rooms around a yard: one closed round."""
+    """Connect rooms around a yard in a closed ring."""
     half = rooms // 2
     cells = [(0, i) for i in range(half)] + [(1, i) for i in reversed(range(half))]
     return cells, [(i, (i + 1) % len(cells)) for i in range(len(cells))]
 
 
 def comb(rooms: int, rng: Rng) -> Joined:
-    """A corridor of rooms, each with one more room off it."""
+    """Connect rooms along a corridor, each with one more room beside it."""
     half = rooms // 2
     cells = [(0, i) for i in range(half)] + [(rng.pick((-1, 1)), i) for i in range(half)]
     return cells, [(i, i + 1) for i in range(half - 1)] + [(i, half + i) for i in range(half)]
@@ -205,7 +203,7 @@ JOIN: Mapping[str, Callable[[int, Rng], Joined]] = MappingProxyType(
 
 
 def _furnish(joined: Joined, words: Words, level: NavLevel, rng: Rng) -> House:
-    """A house of the level's kind, the planner's turns not yet looked at."""
+    """Draw a house of the level's kind, without regard to the planner's turns."""
     cells, pairs = joined
     names = rng.sample(words.rooms, len(cells))
     furniture = _furniture(len(cells), words, level, rng)
@@ -235,7 +233,7 @@ def _furnish(joined: Joined, words: Words, level: NavLevel, rng: Rng) -> House:
 
 
 def _furniture(rooms: int, words: Words, level: NavLevel, rng: Rng) -> list[Furniture]:
-    """At most one container and one surface a room, each name once in the house."""
+    """Draw at most one container and one surface per room, each name once in the house."""
     containers = rng.sample(words.containers, min(rooms, 2 + 2 * level.stow if level.closed else 1))
     surfaces = rng.sample(words.surfaces, min(rooms, 3 + level.stow))
     return [

@@ -1,21 +1,19 @@
-"""Twenty Questions: LMRL-Gym's 158 objects, ArCHer's subset of ten, and a levelled family with held-out objects.
+"""Twenty Questions: LMRL-Gym's 158 objects, ArCHer's subset of ten, and a leveled family with held-out objects.
 
-Rules (LMRL-Gym, arXiv 2311.18232): −1 for every question, 0 for the question that names the object, at most twenty.
-The published game answers with a fine-tuned T5; here a hand-checked table answers.
+Rules (LMRL-Gym, arXiv 2311.18232): −1 for every question, 0 for the question that names the object, at most twenty
+turns. The published game answers with a fine-tuned T5; here a hand-checked table answers.
 
-Measured, oracle (greedy information gain over what is still possible); ``LEVELS`` over 200 training tasks each:
+Measured with the oracle (greedy information gain over the possible objects); ``LEVELS`` over 200 training tasks each:
 
-======================  ==========  ==========  =====  ===========  ==========
-task                    candidates  attributes  limit  turns, mean  turns, max
-======================  ==========  ==========  =====  ===========  ==========
-``PUBLISHED`` (all 158)        158         123     20         8.58          15
-``TEN_OBJECTS`` (all)           10          12     20         4.00           5
-level 1                          6           5      6         3.27           5
-level 2                         10           8      8         4.11           6
-level 3                         16          12     10         4.99           8
-level 4                         24          18     12         5.50          10
-level 5                         36          28     16         6.20          11
-======================  ==========  ==========  =====  ===========  ==========
+| task                    | candidates | attributes | limit | turns, mean | turns, max |
+|-------------------------|-----------:|-----------:|------:|------------:|-----------:|
+| ``PUBLISHED`` (all 158) |        158 |        123 |    20 |        8.58 |         15 |
+| ``TEN_OBJECTS`` (all)   |         10 |         12 |    20 |        4.00 |          5 |
+| level 1                 |          6 |          5 |     6 |        3.27 |          5 |
+| level 2                 |         10 |          8 |     8 |        4.11 |          6 |
+| level 3                 |         16 |         12 |    10 |        4.99 |          8 |
+| level 4                 |         24 |         18 |    12 |        5.50 |         10 |
+| level 5                 |         36 |         28 |    16 |        6.20 |         11 |
 """
 
 from __future__ import annotations
@@ -47,11 +45,11 @@ class TwentyQuestions:
 
     Args:
         secret: the object.
-        candidates: what it may be.
-        attributes: what may be asked.
-        turns: the turn limit.
-        phrasing: the key of ``PHRASINGS`` in which the game speaks.
-        listed: whether the opening names candidates and attributes.
+        candidates: possible objects.
+        attributes: names of the attributes that questions may ask for.
+        turns: turn limit.
+        phrasing: key of ``PHRASINGS``, the game's wording.
+        listed: whether the first observation lists candidates and attributes.
     """
 
     secret: str
@@ -67,15 +65,15 @@ class TwentyQuestions:
 
 @dataclass(frozen=True, slots=True)
 class Phrasing:
-    """How questions and answers are worded.
+    """The wording of questions and answers.
 
     Args:
-        ask: completed by an attribute's phrase.
-        guess: completed by an object with its article.
-        synonyms: whether attributes go by their second phrase.
-        opening: the first line of a listed game.
-        yes: the affirmative answer.
-        no: the negative answer.
+        ask: question with a slot for an attribute's phrase.
+        guess: guess with a slot for an object with its article.
+        synonyms: whether attributes use their second phrase.
+        opening: first line of a listed game.
+        yes: affirmative answer.
+        no: negative answer.
     """
 
     ask: str
@@ -105,12 +103,12 @@ HELD_OUT_PHRASINGS = ("formal",)
 
 @dataclass(frozen=True, slots=True)
 class TwentyQuestionsLevel:
-    """What a level asks for.
+    """Parameters of a level.
 
     Args:
-        candidates: how many objects it may be.
-        attributes: how many may be asked about; more where fewer do not separate the candidates.
-        turns: the turn limit.
+        candidates: number of possible objects.
+        attributes: number of attributes that questions may ask for; more if fewer do not separate the candidates.
+        turns: turn limit.
     """
 
     candidates: int
@@ -128,7 +126,7 @@ LEVELS: Mapping[int, TwentyQuestionsLevel] = {
 
 
 class TwentyQuestionsFamily(TaskFamily[TwentyQuestions]):
-    """Random candidate sets. Held-out objects and phrasings are in no other split; what may be asked is listed."""
+    """Random sets of listed candidates and attributes. Held-out objects and phrasings are in no other split."""
 
     name = "twenty-questions-levels"
     levels = tuple(LEVELS)
@@ -149,7 +147,7 @@ class TwentyQuestionsFamily(TaskFamily[TwentyQuestions]):
 
 
 class PublishedTwentyQuestions(TaskFamily[TwentyQuestions]):
-    """LMRL-Gym's game over all 158 objects, nothing listed: seed n hides the n-th."""
+    """LMRL-Gym's game over all 158 objects, without lists: seed n hides the n-th."""
 
     name = "twenty-questions"
     splits = (Split.TRAIN,)
@@ -176,13 +174,13 @@ TEN_OBJECTS = SubsetTwentyQuestions()
 
 
 def pool(split: Split) -> list[str]:
-    """The objects that a split may use."""
+    """Return the objects that a split may use."""
     held = split in (Split.TEST_ENTITY, Split.CHALLENGE)
     return [name for name in objects() if (unit_hash("twenty-questions", name) < HELD_OUT) is held]
 
 
 def separating(candidates: Sequence[str], rng: Rng) -> list[str]:
-    """Attributes that together tell every two candidates apart, added greedily by how many pairs each separates."""
+    """Return attributes that together separate all candidates, added greedily by the pairs that each separates."""
     order = list(attributes())
     rng.shuffle(order)
     chosen, groups = list[str](), [mask(candidates)]
@@ -195,14 +193,14 @@ def separating(candidates: Sequence[str], rng: Rng) -> list[str]:
 
 
 def _separated(group: int, having: int) -> int:
-    """How many pairs of a group differ in an attribute."""
+    """Return how many pairs of a group differ in an attribute."""
     yes = (group & having).bit_count()
     return yes * (group.bit_count() - yes)
 
 
 @lru_cache(maxsize=1)
 def reader() -> Reader:
-    """Understands questions about every attribute and guesses of every object."""
+    """Return the reader of questions about every attribute and guesses of every object."""
     known = attributes().values()
     return Reader(
         names(),
@@ -212,9 +210,9 @@ def reader() -> Reader:
 
 
 def best_question(alive: Collection[str], asked: Sequence[str]) -> str | None:
-    """The attribute that splits the remaining candidates most evenly; ``None`` when it is time to guess.
+    """Return the attribute that splits the remaining candidates most evenly; ``None`` when it is time to guess.
 
-    With two left a guess is as informative as a question, and may win.
+    With two candidates left, a guess is as informative as a question, and may win.
     """
     if len(alive) <= 2:
         return None
@@ -224,7 +222,7 @@ def best_question(alive: Collection[str], asked: Sequence[str]) -> str | None:
 
 
 def article(name: str) -> str:
-    """The object as a guess names it: "a dog", "an apple", "scissors"."""
+    """Return the object as a guess names it: "a dog", "an apple", "scissors"."""
     if name in UNCOUNTED:
         return name
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"

@@ -1,24 +1,22 @@
-"""Wordle: find a secret word in six guesses, told after each which letters are right.
+"""Wordle: find a secret word in six guesses, each answered with marks for its characters.
 
-Rewards and limits are LMRL-Gym's (arXiv 2311.18232): −1 for each guess that is not the secret, 0 for the one that
-is, −1 for a text that is no word of the list (it costs a try, too), six tries. Its word list cannot be copied; ours
-comes from SCOWL (``data/words.README.md``). Unlike LMRL-Gym's, the feedback is right for repeated letters.
+Rewards and limits are LMRL-Gym's (arXiv 2311.18232): six tries, −1 for each guess that is not the secret, and 0 for the
+secret. A text that is not a word of the list costs −1 and a try. LMRL-Gym's word list cannot be copied; Turnwise's
+comes from SCOWL (``data/words.README.md``). Unlike LMRL-Gym's, the feedback is correct for repeated characters.
 
-The words are the instances: each secret belongs to one split, by a hash of the word, and ``test_entity`` holds the
-words whose initial begins no training word.
+The words are the instances: a hash of the word assigns each secret to one split, and ``test_entity`` has the words with
+initials that no training word has.
 
-A level is its list: the more words, the more there is to find out. Measured with the oracle (``best_guess``) over
-every secret of every level; random guesses solve 6 / words.
+A level determines the list: the more words, the more there is to find out. Measured with the oracle (``best_guess``)
+over every secret of every level; random guesses solve 6 / words.
 
-===== ========================== ===== ======== ========== =========
-level kind                       words secrets  turns mean turns max
-===== ========================== ===== ======== ========== =========
-1     3 of 13 letters, common    116   112      3.31       5
-2     3 letters, common          275   259      4.26       6
-3     4 letters, common          925   919      3.77       6
-4     5 letters, common          1,365 1,357    3.25       5
-5     5 letters                  3,449 3,439    3.64       6
-===== ========================== ===== ======== ========== =========
+| level | kind                       | words | secrets | turns mean | turns max |
+|------:|----------------------------|------:|--------:|-----------:|----------:|
+|     1 | 3 of 13 characters, common |   116 |     112 |       3.31 |         5 |
+|     2 | 3 characters, common       |   275 |     259 |       4.26 |         6 |
+|     3 | 4 characters, common       |   925 |     919 |       3.77 |         6 |
+|     4 | 5 characters, common       | 1,365 |   1,357 |       3.25 |         5 |
+|     5 | 5 characters               | 3,449 |   3,439 |       3.64 |         6 |
 """
 
 from __future__ import annotations
@@ -41,9 +39,9 @@ from ..spec import Split, TaskSpec
 TRIES = 6
 GREEN, YELLOW, GREY = "g", "y", "-"
 HELD_INITIALS = frozenset("bcgw")
-"""No secret of another split than ``test_entity`` and ``challenge`` begins with one of these."""
+"""Initials of secrets that only ``test_entity`` and ``challenge`` use."""
 UNLUCKY = frozenset({"fazes", "foxed", "jet", "kid", "lag", "lid", "lit", "van", "vet", "way"})
-"""Words that may be guessed but are no secrets: the oracle would need a seventh guess for them."""
+"""Words that may be guessed but are never secrets: the oracle would need a seventh guess for them."""
 DATA = Path(__file__).parent / "data" / "words.txt"
 
 Letters = npt.NDArray[np.uint8]
@@ -53,12 +51,12 @@ Guess = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class WordleLevel:
-    """Which words a level plays with.
+    """The words of a level.
 
     Args:
-        length: letters per word.
-        size: the largest SCOWL size: 10 holds the most common words, 35 those that most dictionaries have.
-        alphabet: only words of these letters; empty for all.
+        length: number of characters per word.
+        size: largest SCOWL size: 10 has the most common words, 35 those that most dictionaries have.
+        alphabet: characters to restrict the words to; empty for all.
         opener: the oracle's first guess, computed once with ``best_guess`` over the whole list.
     """
 
@@ -70,13 +68,13 @@ class WordleLevel:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How a template speaks.
+    """The wording of a template.
 
     Args:
-        rules: what the agent reads first; formatted with ``length`` and ``tries``.
-        letter: how a letter and its mark are put; formatted with ``letter`` and ``mark``.
-        marks: the names of ``GREEN``, ``YELLOW`` and ``GREY``.
-        between: what stands between letters.
+        rules: first text that the agent reads, with slots ``length`` and ``tries``.
+        letter: format of a character and its mark, with slots ``letter`` and ``mark``.
+        marks: names of ``GREEN``, ``YELLOW`` and ``GREY``.
+        between: separator between characters.
     """
 
     rules: str
@@ -85,14 +83,14 @@ class Wording:
     between: str
 
     def describe(self, guess: str, marks: str) -> str:
-        """An answer in words, e.g. ``"p gray, a green, t yellow"``."""
+        """Return an answer in words, e.g. ``"p gray, a green, t yellow"``."""
         return self.between.join(
             self.letter.format(letter=letter, mark=self.marks[mark]) for letter, mark in zip(guess, marks, strict=True)
         )
 
 
 OPENING = "Begin. {tries} tries left."
-"""What the agent reads after the rules."""
+"""Text that follows the rules."""
 WORDINGS: Mapping[str, Wording] = MappingProxyType(
     {
         "colours": Wording(
@@ -127,9 +125,9 @@ class Wordle:
     """One game.
 
     Args:
-        secret: the word to find.
-        level: which list it is from.
-        template: how feedback is worded.
+        secret: word to find.
+        level: level of the word list.
+        template: wording of the feedback.
     """
 
     secret: str
@@ -156,7 +154,7 @@ WORDLES = WordleFamily()
 
 @lru_cache(maxsize=len(LEVELS))
 def vocabulary(level: int) -> tuple[str, ...]:
-    """The words that may be guessed at a level, the commonest first; every secret is one of them."""
+    """Return the words that may be guessed at a level, the most common first; every secret is one of them."""
     rule = LEVELS[level]
     rows = (line.split() for line in DATA.read_text(encoding="ascii").splitlines())
     return tuple(
@@ -170,15 +168,15 @@ def vocabulary(level: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=len(LEVELS) * len(Split))
 def secrets(level: int, split: Split) -> tuple[str, ...]:
-    """The secrets of a split."""
+    """Return the secrets of a split."""
     return tuple(word for word in vocabulary(level) if split in splits_of(word))
 
 
 def splits_of(word: str) -> tuple[Split, ...]:
-    """Where a word may be the secret: either only while learning, or only in a test.
+    """Return the splits in which a word may be the secret: those for learning, or those for tests.
 
-    Nowhere if the oracle cannot find it in time, or if what the agent reads first happens to spell it (``"let"`` in
-    "letters").
+    A word is in no split if the oracle cannot find it in time, or if the text that the agent reads first contains it
+    (such as ``"let"``).
     """
     if word in UNLUCKY or any(word in f"{text.rules} {OPENING}".lower() for text in WORDINGS.values()):
         return ()
@@ -191,9 +189,9 @@ def splits_of(word: str) -> tuple[Split, ...]:
 
 
 def feedback(guess: str, secret: str) -> str:
-    """One mark per letter: ``g`` right, ``y`` elsewhere in the secret, ``-`` not (or not once more) in it.
+    """Return one mark per character: ``g`` right, ``y`` elsewhere in the secret, ``-`` not (or not once more) in it.
 
-    Each letter of the secret is spent once: first on the greens, then on the yellows from left to right.
+    Each character of the secret is used once: first for the greens, then for the yellows from left to right.
 
     Raises:
         TaskError: the words differ in length.
@@ -214,22 +212,22 @@ def feedback(guess: str, secret: str) -> str:
 
 
 def consistent(words: Sequence[str], guesses: Sequence[Guess]) -> list[str]:
-    """The words that would have answered every guess as it was answered."""
+    """Return the words that would have given the same answers to all guesses."""
     return [word for word in words if all(feedback(guess, word) == marks for guess, marks in guesses)]
 
 
 @lru_cache(maxsize=4096)
 def best_guess(level: int, guesses: tuple[Guess, ...], tries: int) -> str:
-    """The guess that tells most apart.
+    """Return the guess that separates the possible words best.
 
-    It splits the words still possible into the largest number of answers; among equals, the most evenly; among
-    equals, one that may itself be the secret; among equals, the commonest. All in integers, so that every machine
-    chooses alike.
+    It splits the possible words into the largest number of answers; among equals, the most evenly; among equals, it may
+    itself be the secret; among equals, it is the most common. All computations use integers, so that every machine
+    makes the same choice.
 
     Args:
-        level: which list.
-        guesses: what was guessed and answered so far.
-        tries: how many guesses are left; the last one must be a word that is possible.
+        level: level of the word list.
+        guesses: guesses so far, with their feedback.
+        tries: number of guesses left; the last one must be a possible word.
     """
     if not guesses and LEVELS[level].opener:
         return LEVELS[level].opener
@@ -244,10 +242,10 @@ def best_guess(level: int, guesses: tuple[Guess, ...], tries: int) -> str:
 
 
 def answers(guesses: Letters, possible: Letters) -> npt.NDArray[np.int64]:
-    """How often each answer would come, shape [guesses, 3 ** length]."""
+    """Return how often each answer would occur, shape [guesses, 3 ** length]."""
     kinds = 3 ** guesses.shape[1]
     counts = np.empty((len(guesses), kinds), dtype=np.int64)
-    for first in range(0, len(guesses), 256):  # in blocks that stay in the cache
+    for first in range(0, len(guesses), 256):  # in blocks that fit into the cache
         codes = _codes(guesses[first : first + 256], possible).astype(np.int64)
         codes += kinds * np.arange(len(codes))[:, None]
         counts[first : first + 256] = np.bincount(codes.ravel(), minlength=kinds * len(codes)).reshape(-1, kinds)
@@ -255,12 +253,12 @@ def answers(guesses: Letters, possible: Letters) -> npt.NDArray[np.int64]:
 
 
 def letters(words: Sequence[str]) -> Letters:
-    """Words of one length as an array of character codes, shape [words, length]."""
+    """Return words of one length as an array of character codes, shape [words, length]."""
     return np.frombuffer("".join(words).encode("ascii"), dtype=np.uint8).reshape(len(words), -1)
 
 
 def _codes(guesses: Letters, secrets: Letters) -> npt.NDArray[np.uint8]:
-    """``feedback`` of every guess for every secret as a number in base 3, shape [guesses, secrets]."""
+    """Return ``feedback`` of every guess for every secret as a number in base 3, shape [guesses, secrets]."""
     length = guesses.shape[1]
     green = [guesses[:, None, i] == secrets[None, :, i] for i in range(length)]
     codes = np.zeros((len(guesses), len(secrets)), dtype=np.uint8)

@@ -1,7 +1,7 @@
-"""MiniWoB++'s tasks as the package ``miniwob`` ships them: HTML pages, each of which judges itself.
+"""MiniWoB++'s tasks from the package ``miniwob``: HTML pages, each of which judges itself.
 
-The names are written down here, so that they are known where the package is not installed. Of the package only the
-pages are used: nothing of it is imported, and Selenium, which it asks for, is not needed.
+The names are listed here, so that they are known without the package. Turnwise uses only the package's pages: it
+imports nothing of the package, and does not need Selenium, which the package requires.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..spec import Split, TaskSpec
 
 INSTALL = "pip install 'turnwise[miniwob]'"
 HOST = "miniwob.test"
-"""Where the pages are, for whoever looks at an address; nothing of them comes from a network."""
+"""Host name of the pages in URLs; nothing comes from a network."""
 PAGES = """
     ascending-numbers bisect-angle book-flight book-flight-nodelay buy-ticket choose-date choose-date-easy
     choose-date-medium choose-date-nodelay choose-list circle-center click-button click-button-sequence
@@ -55,7 +55,7 @@ WITH_TEST = frozenset(
         "flight.Alaska-auto",
     }
 )
-"""Tasks whose pages hold something back for testing (upstream's ``data_mode="test"``)."""
+"""Tasks whose pages reserve data for testing (upstream's ``data_mode="test"``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class MiniwobTask:
     """One task.
 
     Args:
-        name: the page's, such as ``click-test-2``.
-        seed: what the page draws from, as upstream's driver would set it.
+        name: name of the page, such as ``click-test-2``.
+        seed: seed of the page's random numbers, as upstream's driver sets it.
         mode: ``train`` or ``test``, upstream's ``data_mode``.
     """
 
@@ -74,19 +74,19 @@ class MiniwobTask:
 
     @property
     def path(self) -> str:
-        """Where the page lies below the package's HTML."""
+        """Path of the page below the package's HTML folder."""
         site, _, page = self.name.partition(".")
         return f"flight/{page}/wrapper.html" if site == "flight" else f"miniwob/{self.name}.html"
 
 
 class MiniwobFamily(TaskFamily[MiniwobTask]):
-    """One page: seed n is what upstream's ``reset(seed=n)`` shows.
+    """One page: seed n is the episode of upstream's ``reset(seed=n)``.
 
     Args:
         page: one of ``TASKS``.
 
     Raises:
-        UsageError: no such page.
+        UsageError: the page is unknown.
     """
 
     def __init__(self, page: str) -> None:
@@ -99,7 +99,7 @@ class MiniwobFamily(TaskFamily[MiniwobTask]):
         self.splits = (Split.TRAIN, Split.TEST_TEMPLATE) if page in WITH_TEST else (Split.TRAIN,)
 
     def build(self, spec: TaskSpec, rng: Rng) -> MiniwobTask:
-        """The task; all randomness is the page's own."""
+        """Return the task; all randomness is the page's own."""
         return MiniwobTask(self.page, spec.seed, "train" if spec.split is Split.TRAIN else "test")
 
     def __reduce__(self) -> Any:
@@ -108,22 +108,22 @@ class MiniwobFamily(TaskFamily[MiniwobTask]):
 
 @lru_cache(maxsize=len(TASKS))
 def family_of(page: str) -> MiniwobFamily:
-    """The family of a page."""
+    """Return the family of a page."""
     return MiniwobFamily(page)
 
 
 def id_of(page: str) -> str:
-    """The id of a page's environment: ``click-test-2`` is ``turnwise/MiniWoB-ClickTest2-v1``."""
+    """Return the id of a page's environment: ``click-test-2`` is ``turnwise/MiniWoB-ClickTest2-v1``."""
     words = page.replace(".", "-").split("-")
     return f"turnwise/MiniWoB-{''.join(word[:1].upper() + word[1:] for word in words)}-v1"
 
 
 @lru_cache(maxsize=1)
 def installed() -> Path:
-    """The folder of the installed package's HTML.
+    """Return the HTML folder of the installed package.
 
     Raises:
-        UsageError: it is not installed; the message says how to.
+        UsageError: the package is not installed; the message says how to install it.
     """
     found = importlib.util.find_spec("miniwob")
     places = found.submodule_search_locations if found else None
@@ -136,7 +136,7 @@ def installed() -> Path:
 
 
 def page_of(task: MiniwobTask) -> Path:
-    """The file of a task.
+    """Return the file of a task's page.
 
     Raises:
         TaskError: this version of the package does not have it.
