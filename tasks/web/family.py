@@ -19,7 +19,7 @@ from .templates.task import WebTask
 
 
 class WebFamily(SceneFamily[WebTask]):
-    """Tasks on web sites; one site is known to ``challenge`` only."""
+    """Tasks on web sites; one site occurs in ``challenge`` only."""
 
     name = "web"
     levels = tuple(LEVELS)
@@ -27,20 +27,20 @@ class WebFamily(SceneFamily[WebTask]):
     held_out = HELD_OUT
 
     def base_world(self, split: Split, number: int) -> BaseWorld:
-        """A world of sites."""
+        """Return the base world of a number."""
         return base_world(split, number)
 
     def build_task(self, spec: TaskSpec, fields: Mapping[str, Any], rng: Rng) -> WebTask:
-        """The task."""
+        """Return the task with the given fields."""
         return WebTask(level=spec.level, **fields)
 
 
 WEB_FAMILY = WebFamily()
-"""Every template."""
+"""All templates."""
 
 
 def open_sites(spec: TaskSpec, task: WebTask) -> Sites:
-    """The sites of a task as its episode begins."""
+    """Return the sites of a task in their initial state."""
     base, level = WEB_FAMILY.world_for(spec, task.draw), LEVELS[task.level]
     rng = Rng("web themes", spec.digest)
     themes = {site.name: theme_of(rng.child(site.name), site.label_variants(), plain=level.plain) for site in SITES}
@@ -52,7 +52,7 @@ def open_sites(spec: TaskSpec, task: WebTask) -> Sites:
 
 
 def shown(task: WebTask) -> tuple[str, ...]:
-    """The names of the sites that an agent is told of."""
+    """Return the names of the sites that the prompt lists."""
     if not LEVELS[task.level].every_site:
         return task.needs
     known = HELD_OUT & set(task.needs)

@@ -1,4 +1,4 @@
-"""What the five levels mean: how sites look, and what is between the agent and what it looks for."""
+"""The five levels: the look of sites, and the obstacles between the agent and what it looks for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..rows.template import Kind
 
 @dataclass(frozen=True)
 class Level:
-    """One level.
+    """Parameters of a level.
 
     Args:
-        plain: every site looks the same in every episode.
-        login: nobody is logged in when an episode begins.
-        every_site: whether all sites are told, or only those that the task needs.
-        per_page: rows on a page of a listing.
-        turns: that an agent has.
+        plain: whether every site looks the same in every episode.
+        login: whether the agent has to log in.
+        every_site: whether the prompt lists all sites, or only those that the task needs.
+        per_page: rows on one page of a listing.
+        turns: limit of actions per episode.
     """
 
     plain: bool
@@ -34,14 +34,14 @@ LEVELS: dict[int, Level] = {
     5: Level(plain=False, login=True, every_site=True, per_page=4, turns=80),
 }
 LONGEST = 2 * max(level.turns for level in LEVELS.values())
-"""Turns that any episode has at most."""
+"""The most turns of any episode."""
 
 
 def turns_of(level: int, kind: Kind) -> int:
-    """How many turns an agent has; tasks of two parts, or of several sites, need twice as many.
+    """Return the turn limit; tasks of two parts, or of several sites, get twice as many turns.
 
     Args:
-        level: 1 to 5.
-        kind: of the task.
+        level: level, 1 to 5.
+        kind: kind of the task.
     """
     return LEVELS[level].turns * (2 if kind in ("composed", "cross") else 1)

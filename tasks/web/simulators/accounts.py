@@ -1,4 +1,4 @@
-"""Accounts on sites: who can log in where."""
+"""User accounts on sites."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def schema() -> str:
 
 
 def fill(db: Database, cast: Cast, rng: Rng, sites: tuple[str, ...]) -> None:
-    """The user's account on every site, which always comes first there, and those of some others.
+    """Insert the user's account on every site, which always comes first there, and accounts of some other people.
 
     Args:
-        db: where to.
-        cast: who is in the world.
-        rng: of the world.
-        sites: their names.
+        db: database to fill.
+        cast: people of the world.
+        rng: random numbers of the world.
+        sites: names of the sites.
     """
     for site in sites:
         people = [cast.user, *rng.sample(list(cast.others), 6)]
@@ -38,14 +38,14 @@ def fill(db: Database, cast: Cast, rng: Rng, sites: tuple[str, ...]) -> None:
 
 
 def join(db: Database, cast: Cast, rng: Rng, site: str, many: int) -> list[Row]:
-    """More accounts on a site where more people are needed, each of somebody who has none there yet.
+    """Insert more accounts on a site that needs more people, for people without an account there.
 
     Args:
-        db: where to.
-        cast: who is in the world.
-        rng: of the site.
-        site: its name.
-        many: accounts that there shall be.
+        db: database to fill.
+        cast: people of the world.
+        rng: random numbers of the site.
+        site: name of the site.
+        many: required total number of accounts.
 
     Returns:
         All accounts of the site, the user's first.
@@ -59,7 +59,7 @@ def join(db: Database, cast: Cast, rng: Rng, site: str, many: int) -> list[Row]:
 
 
 def account_of(db: Database, site: str) -> dict[str, object]:
-    """The row of the user's account on a site."""
+    """Return the row of the user's account on a site."""
     row = db.row("SELECT * FROM accounts WHERE site = ? ORDER BY id LIMIT 1", site)
     assert row is not None
     return row

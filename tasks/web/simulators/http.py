@@ -1,4 +1,4 @@
-"""What a browser asks a site and what it is answered, without any network."""
+"""Requests from a browser and responses of a site, without any network."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from urllib.parse import parse_qsl, urlencode
 
 
 def number(text: str) -> int:
-    """The whole number, below a hundred million, that somebody sent; 0, which no row has, for anything else."""
+    """Parse a whole number below a hundred million; return 0, which is never an id, for anything else."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
 
 
 class Values:
-    """Names and values of a query or a form, in order; a name may come several times.
+    """Names and values of a query or a form, in order; a name may occur several times.
 
     Args:
-        pairs: names with values.
+        pairs: pairs of name and value.
     """
 
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
@@ -25,22 +25,22 @@ class Values:
 
     @classmethod
     def of(cls, text: str) -> Values:
-        """Read from ``a=1&b=2``; what cannot be read is left out."""
+        """Parse ``a=1&b=2``; text that cannot be parsed is skipped."""
         try:
             return cls(parse_qsl(text, keep_blank_values=True, max_num_fields=500))
         except ValueError:
             return cls()
 
     def get(self, name: str, default: str = "") -> str:
-        """The last value with this name, without spaces around it."""
+        """Return the last value with this name, stripped."""
         return next((value.strip() for key, value in reversed(self.pairs) if key == name), default)
 
     def all(self, name: str) -> list[str]:
-        """All values with this name."""
+        """Return all values with this name."""
         return [value for key, value in self.pairs if key == name]
 
     def without(self, *names: str) -> Values:
-        """The same without some names."""
+        """Return the same without some names."""
         return Values((key, value) for key, value in self.pairs if key not in names)
 
     def __str__(self) -> str:
@@ -49,15 +49,15 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a browser asks.
+    """A request from a browser.
 
     Args:
         method: ``GET`` or ``POST``.
-        host: of the site, such as ``shop.test``.
-        path: begins with ``/``, without the query.
-        query: of the address.
-        form: what was sent.
-        cookies: by name.
+        host: host name of the site, such as ``shop.test``.
+        path: path that starts with ``/``, without the query.
+        query: query of the URL.
+        form: fields of the form.
+        cookies: cookies by name.
     """
 
     method: str
@@ -70,13 +70,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a site answers.
+    """A response of a site.
 
     Args:
         body: HTML.
-        status: of HTTP.
-        location: where to go instead, for a redirection.
-        cookies: to be set; an empty value takes one away.
+        status: HTTP status.
+        location: target of a redirect.
+        cookies: cookies to set, by name; an empty value deletes one.
     """
 
     body: str = ""

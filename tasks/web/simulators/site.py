@@ -1,4 +1,4 @@
-"""``Site``: one web site over the rows of a world. A page is a method; what it shows is a template beside it."""
+"""``Site``: one web site over the rows of a world. A page is a method with a template file next to its module."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .theme import Theme
 F = TypeVar("F", bound=Callable[..., Response])
 MARK = "_turnwise_web_page"
 SESSION = "session"
-"""The cookie that says who somebody is."""
+"""Name of the session cookie."""
 PAGES = Path(__file__).with_name("pages")
 KINDS = {"int": r"\d{1,9}", "word": r"[\w.-]{1,80}"}
-"""What may stand for a part of a path, as in ``/products/{id:int}``."""
+"""Patterns for variable parts of a path, as in ``/products/{id:int}``."""
 
 
 class Refused(Exception):
-    """A page that is not shown, and why.
+    """Raised instead of showing a page.
 
     Args:
-        text: for a person.
-        status: of HTTP.
+        text: reason, for the reader of the page.
+        status: HTTP status.
     """
 
     def __init__(self, text: str, status: int = 403) -> None:
@@ -45,12 +45,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Somebody's session on one site. A value: every change makes another.
+    """A session on one site. It is immutable: every change creates another.
 
     Args:
-        account: number of the row in ``accounts`` of who is logged in; 0 for a stranger.
-        notice: to be shown once, on the next page.
-        kept: what a site remembers between pages, such as the steps of a checkout.
+        account: id of the logged-in account; 0 for a stranger.
+        notice: message to show once, on the next page.
+        kept: values that a site keeps between pages, such as the steps of a checkout.
     """
 
     account: int = 0
@@ -60,14 +60,14 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A page's address.
+    """The URL pattern of a page.
 
     Args:
-        method: of HTTP.
-        pattern: of the path.
-        kinds: of the parts of the path that vary, by name.
-        function: the method that answers.
-        member: whether only who is logged in sees it.
+        method: HTTP method.
+        pattern: regular expression of the path.
+        kinds: kinds of the variable parts of the path, by name.
+        function: method that answers.
+        member: whether the page requires a login.
     """
 
     method: str
@@ -78,12 +78,12 @@ class Route:
 
 
 def page(path: str, method: str = "GET", *, member: bool = False) -> Callable[[F], F]:
-    """Mark a method of a site as the page of an address.
+    """Mark a method of a site as the page of a path.
 
     Args:
-        path: such as ``/products/{id:int}``; its parts are the method's arguments.
-        method: ``GET`` for what only shows, ``POST`` for what changes.
-        member: strangers are sent to the login, and come back afterwards.
+        path: path such as ``/products/{id:int}``; its variable parts become the method's arguments.
+        method: ``GET`` for pages that only show, ``POST`` for pages that change rows.
+        member: whether to send strangers to the login, from which they return afterwards.
     """
 
     def mark(function: F) -> F:
@@ -94,26 +94,24 @@ def page(path: str, method: str = "GET", *, member: bool = False) -> Callable[[F
 
 
 class Site(Simulator):
-    """One request's view of a site.
-
-    A subclass sets the class fields and writes pages (``@page``). Beside its module, ``pages/`` has their HTML and
-    ``labels.toml`` its labels. What a page writes and then raises is undone.
+    """A site during one request. A subclass sets the class fields and defines pages (``@page``). Next to its module,
+    ``pages/`` contains their HTML and ``labels.toml`` its labels. If a page raises, its changes are undone.
 
     Args:
-        db: the world's rows.
-        now: the world's time.
-        theme: how it looks.
-        per_page: rows on a page of a listing.
-        request: what is asked.
-        visit: who asks.
+        db: rows of the world.
+        now: time of the world.
+        theme: look of the site.
+        per_page: rows on one page of a listing.
+        request: the request.
+        visit: the visitor's session.
     """
 
     title: ClassVar[str]
-    """Its name for people; ``name`` begins its host's: ``shop`` is at ``http://shop.test``."""
+    """Its name for readers; ``name`` starts its host name: ``shop`` is at ``http://shop.test``."""
     menu: ClassVar[Sequence[tuple[str, str]]] = ()
-    """Links of the navigation: the label's word, and the path."""
+    """Links of the navigation: key of the label, and path."""
     stray: ClassVar[tuple[str, Mapping[str, str]]]
-    """A path and a form: posted by the task's user, they always change something that no task asks for."""
+    """A path and a form. Posted by the task's user, they always change a row that no task allows."""
 
     def __init__(
         self, db: Database, now: datetime, theme: Theme, per_page: int, request: Request, visit: Visit
@@ -124,22 +122,22 @@ class Site(Simulator):
 
     @classmethod
     def label_variants(cls) -> Mapping[str, tuple[str, ...]]:
-        """Return the variants of every label, by what it is for; the first is the plain one."""
+        """Return the variants of every label, by key; the first one is the plain one."""
         return {**lists_beside(__name__, "labels.toml"), **lists_beside(cls.__module__, "labels.toml")}
 
-    # -- what pages are written with --------------------------------------------------------------------------------
+    # -- helpers of pages -------------------------------------------------------------------------------------------
 
     def word(self, what: str) -> str:
-        """The label for something in this theme."""
+        """Return the label of a key in this theme."""
         return self.theme.word(what)
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
-        """A page from a template of this site, or of all sites.
+        """Render a template of this site, or one shared by all sites.
 
         Args:
             template: file name, such as ``product.html``.
-            status: of HTTP.
-            values: for it. ``site``, ``t`` (labels) and ``theme`` are there in any case.
+            status: HTTP status.
+            values: values for the template, in addition to ``site``, ``t`` (labels) and ``theme``.
         """
         notice, self.visit = self.visit.notice, replace(self.visit, notice="")
         body = templates(cast(Hashable, type(self))).get_template(template).render(
@@ -148,25 +146,25 @@ class Site(Simulator):
         return Response(body, status)
 
     def go(self, path: str, notice: str = "") -> Response:
-        """On to another page of this site.
+        """Redirect to another page of this site.
 
         Args:
-            path: of it.
-            notice: to be shown there.
+            path: path of the page.
+            notice: message to show there.
         """
         self.visit = replace(self.visit, notice=notice)
         return Response("", 303, path)
 
     def keep(self, **values: Any) -> None:
-        """Remember something until the session ends; ``None`` forgets it."""
+        """Keep values until the session ends; ``None`` deletes one."""
         kept = {name: value for name, value in {**self.visit.kept, **values}.items() if value is not None}
         self.visit = replace(self.visit, kept=kept)
 
     def find(self, table: str, id: int, what: str) -> Row:
-        """The row of a table with this number.
+        """Return the row of a table with an id.
 
         Raises:
-            Refused: there is none (any more).
+            Refused: there is no such row (any more).
         """
         row = self.db.row(f"SELECT * FROM {table} WHERE id = ?", id)
         if row is None:
@@ -174,7 +172,7 @@ class Site(Simulator):
         return row
 
     def paged(self, rows: Sequence[Any]) -> dict[str, Any]:
-        """The rows of the page that the query names, and what ``pager`` in ``parts.html`` needs."""
+        """Return the rows of the page that the query selects, and the values that ``pager`` in ``parts.html`` needs."""
         pages = max(1, math.ceil(len(rows) / self.per_page))
         shown = min(max(1, number(self.query.get("page"))), pages)
         begin = (shown - 1) * self.per_page
@@ -194,15 +192,15 @@ class Site(Simulator):
 
     @property
     def user(self) -> Row | None:
-        """The account of who is logged in."""
+        """The logged-in account, or ``None``."""
         return self.db.row("SELECT * FROM accounts WHERE id = ?", self.visit.account) if self.visit.account else None
 
     @property
     def member(self) -> Row:
-        """The account of who is logged in, on pages for members.
+        """The logged-in account, on pages for members.
 
         Raises:
-            Refused: nobody is.
+            Refused: the visitor is not logged in.
         """
         found = self.user
         if found is None:
@@ -211,7 +209,7 @@ class Site(Simulator):
 
     @property
     def links(self) -> list[tuple[str, str]]:
-        """The navigation as this theme orders it: labels and paths."""
+        """Labels and paths of the navigation, in this theme's order."""
         order = self.theme.order([path for _, path in self.menu], "menu") if self.theme.seed else None
         links = {path: (self.word(what), path) for what, path in self.menu}
         return [links[path] for path in order or links]
@@ -220,7 +218,7 @@ class Site(Simulator):
 
     @page("/login")
     def login(self) -> Response:
-        """The form for logging in."""
+        """Show the login form."""
         return self.show("login.html", back=_local(self.query.get("back", "/")), wrong="", username="")
 
     @page("/login", "POST")
@@ -247,13 +245,13 @@ class Site(Simulator):
 
     @page("/help")
     def help(self) -> Response:
-        """What the site is for."""
+        """Show the purpose of the site."""
         return self.show("help.html")
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def answer(self) -> Response:
-        """Answer the request; what cannot be answered is a page that says why."""
+        """Answer the request; a refusal is a page that gives the reason."""
         try:
             route, arguments = self._routed()
             if route.member and self.user is None:
@@ -283,13 +281,13 @@ class Site(Simulator):
 
 
 def _local(path: str) -> str:
-    """A path of the same site, whatever was asked for."""
+    """Return a path if it is one of this site, otherwise ``/``."""
     return path if re.fullmatch(r"/(?!/)[\w./?=&%+-]*", path) else "/"
 
 
 @lru_cache(maxsize=64)
 def routes(kind: Any) -> tuple[Route, ...]:
-    """The pages of a site."""
+    """Return the routes of a site."""
     found = []
     for name in dir(kind):
         function = getattr(kind, name, None)
@@ -303,7 +301,7 @@ def routes(kind: Any) -> tuple[Route, ...]:
 
 @lru_cache(maxsize=64)
 def templates(kind: Any) -> jinja2.Environment:
-    """The templates of a site, and those of all."""
+    """Return the templates of a site, and those of all sites."""
     own = Path(sys.modules[kind.__module__].__file__ or "").with_name("pages")
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader([own, PAGES]),

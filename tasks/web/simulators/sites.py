@@ -1,4 +1,4 @@
-"""``Sites``: all that one episode's browser can reach, as a function from requests to responses."""
+"""``Sites``: all sites of one episode, as a function from requests to responses."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KIND = ("GET", "HEAD", "POST")
 
 @dataclass(frozen=True)
 class Rules:
-    """How sites are in one episode.
+    """The look and the time of the sites in one episode.
 
     Args:
-        themes: by the name of the site.
-        per_page: rows on a page of a listing.
-        now: the world's time, which stands still.
+        themes: themes by site name.
+        per_page: rows on one page of a listing.
+        now: time of the world, which stands still.
     """
 
     themes: Mapping[str, Theme]
@@ -36,13 +36,13 @@ class Rules:
 class Sites(Simulation[Site]):
     """Live sites over one database.
 
-    A request that fails changes no row. What changed since the world was made is known at any time, and a fork is a
-    copy of the database. Sessions are known by a cookie that tells nothing and is the same in every episode.
+    A failed request changes no row. The changes since the start are known at any time, and a fork copies the database.
+    A cookie identifies a session; it carries no information and is the same in every episode.
 
     Args:
-        db: the rows.
-        kinds: which sites there are.
-        rules: how they are.
+        db: rows of the world.
+        kinds: classes of the sites.
+        rules: look and time of the sites.
         visits: sessions, by host and cookie.
     """
 
@@ -60,17 +60,17 @@ class Sites(Simulation[Site]):
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The hosts that answer."""
+        """Hosts of the sites."""
         return frozenset(self._by_host)
 
     def enter(self, site: str, account: int) -> None:
-        """Let the browser begin logged in to a site, with the cookie ``"begun"``."""
+        """Log the browser in to a site from the start, with the cookie ``"begun"``."""
         kind = next(one for one in self.simulators if one.name == site)
         self.visits[host_of(kind), BEGUN] = Visit(account)
 
     @property
     def cookies(self) -> dict[str, str]:
-        """The cookie that a new browser has, for every host where somebody is logged in from the beginning."""
+        """Initial cookies of a browser, by host, for sites with a login from the start."""
         return {host: token for host, token in self.visits if token == BEGUN}
 
     def handle(self, request: Request) -> Response:
@@ -89,7 +89,7 @@ class Sites(Simulation[Site]):
             if visit is not None:
                 self.visits[request.host, token] = site.visit
             return response
-        if visit is None or site.visit.account != known.account:  # a new session: nobody may be given one in advance
+        if visit is None or site.visit.account != known.account:  # a new cookie prevents session fixation
             self.visits.pop((request.host, token), None)
             token = f"s{sum(host == request.host for host, _ in self.visits) + 1}-{request.host}"
             response = replace(response, cookies={**response.cookies, SESSION: token})
@@ -97,14 +97,14 @@ class Sites(Simulation[Site]):
         return response
 
     def fork(self) -> Self:
-        """Independent sites in the same state."""
+        """Return independent sites in the same state."""
         return type(self)(self.db.fork(), self.simulators, self.rules, self.visits)
 
 
 BEGUN = "begun"
-"""The cookie of sessions that are there from the beginning."""
+"""Cookie of the initial sessions."""
 
 
 def host_of(kind: type[Site]) -> str:
-    """The host of a site."""
+    """Return the host of a site."""
     return f"{kind.name}.{DOMAIN}"

@@ -1,4 +1,4 @@
-"""``Theme``: how the sites of an episode look and what their buttons are called, so that nobody learns it by heart."""
+"""``Theme``: look and labels of the sites in an episode. They vary, so that models cannot memorize them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ FONTS = ("system-ui, sans-serif", "Georgia, serif", "Verdana, sans-serif", "'Tre
 
 @dataclass(frozen=True)
 class Theme:
-    """The looks of one site in one episode.
+    """Look of one site in one episode.
 
     Args:
-        listing: how lists are shown.
-        side: whether the navigation stands beside the page.
-        search_first: whether the form for searching stands above what was found.
-        label_above: whether the label of a field stands above it.
-        mixed: whether the links of the navigation come in another order.
-        seed: for what a site draws for itself.
+        listing: format of lists.
+        side: whether the navigation is beside the page.
+        search_first: whether the search form is above the results.
+        label_above: whether labels are above their fields.
+        seed: seed for the site's own random choices.
         ink: color of the header.
         paper: color of the background.
         accent: color of buttons and links.
         font: CSS font of all text.
-        labels: by what they are for.
+        labels: labels by key.
     """
 
     listing: Listing
@@ -50,19 +49,19 @@ class Theme:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def word(self, what: str) -> str:
-        """The label for something.
+        """Return the label of a key.
 
         Raises:
-            KeyError: no site has one.
+            KeyError: no site has such a label.
         """
         return self.labels[what]
 
     def order(self, names: list[str], what: str) -> list[str]:
-        """Some names in the order that this theme has them in.
+        """Return names in the random order of this theme.
 
         Args:
-            names: in their plain order.
-            what: they are, so that two lists come in different orders.
+            names: names in their plain order.
+            what: name of the list, so that two lists get different orders.
         """
         mixed = list(names)
         Rng("theme", self.seed, what).shuffle(mixed)
@@ -73,9 +72,9 @@ def theme_of(rng: Rng, labels: Mapping[str, tuple[str, ...]], *, plain: bool = F
     """Draw a theme.
 
     Args:
-        rng: of the task.
+        rng: random numbers of the task.
         labels: labels of the site with their variants (``Site.label_variants``).
-        plain: the first variant of everything, which never changes: for the easiest level.
+        plain: whether to use the first variant of everything, for the easiest level.
     """
     drawn = {what: variants[0] if plain else rng.pick(variants) for what, variants in labels.items()}
     ink, paper, accent = PALETTES[0] if plain else rng.pick(PALETTES)

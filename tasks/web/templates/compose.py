@@ -1,4 +1,4 @@
-"""Two tasks in one: what a learner has only seen apart."""
+"""Compositions of two tasks, of which training shows only the parts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ...rows.template import TaskDraft, Template
 from .walk import Walk
 
 COMPOSED = 60
-"""About how many compositions there are."""
+"""Approximate number of compositions."""
 ANSWERS = ("lookup", "filter")
 ACTS = ("form", "checkout", "moderation")
 
 
 def pairs_of(templates: Sequence[Template]) -> tuple[Template, ...]:
-    """Compositions of templates of different sites: something to be found, or to be done, and something to be done.
+    """Return compositions of templates of different sites: a lookup or an action, followed by an action.
 
-    They are held out; those of sites that a learner never sees belong to ``challenge`` as these do.
+    All of them are held out. Those of sites that training never uses belong to ``challenge``, like these sites.
     """
     found = [
         (first, second)
@@ -38,7 +38,7 @@ def pairs_of(templates: Sequence[Template]) -> tuple[Template, ...]:
 
 
 def composed(first: Template, second: Template) -> Template:
-    """The template that asks for one thing and then for another."""
+    """Return the template that asks for one task and then for another."""
 
     def make(scene: Scene) -> TaskDraft:
         parts = [one.make(_part(scene, number)) for number, one in enumerate((first, second))]
@@ -66,24 +66,24 @@ def composed(first: Template, second: Template) -> Template:
 
 
 def _part(scene: Scene, number: int) -> Scene:
-    """The scene of one part: the same world, draws of its own."""
+    """Return the scene of one part: the same world with random numbers of its own."""
     return Scene(scene.db, scene.cast, scene.rng.child("part", number), scene.level, scene.setup)
 
 
 @dataclass(frozen=True)
 class Both:
-    """Two answers, one after the other, in either order.
+    """Two answers in either order.
 
     Args:
-        first: of the first part.
-        second: of the second.
+        first: matcher of the first part's answer.
+        second: matcher of the second part's answer.
     """
 
     first: Matcher
     second: Matcher
 
     def matches(self, value: Any) -> bool:
-        """Whether both stand in it, with a comma, a semicolon, a line or "and" between them."""
+        """Return whether a text contains both, with a comma, a semicolon, a line break or "and" between them."""
         if not isinstance(value, str) or len(value) > 2000:
             return False
         for gap in re.finditer(r"[,;\n]|\band\b", value):
@@ -96,7 +96,7 @@ class Both:
 
 
 class _Quiet:
-    """A walk on which an answer is kept for later."""
+    """A walk that stores an answer for later."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk, self.answered = walk, ""
@@ -105,6 +105,6 @@ class _Quiet:
         return getattr(self._walk, name)
 
     def answer(self, value: Any = "") -> None:
-        """Remember it."""
+        """Store the answer."""
         said = ", ".join(value) if isinstance(value, list) else str(value)
         self.answered = "; ".join(part for part in (self.answered, said) if part)

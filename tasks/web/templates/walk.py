@@ -1,4 +1,4 @@
-"""``Walk``: what a solution is written with. It knows the prompt, and what stands on the page."""
+"""``Walk``: the interface in which solutions are written. A solution knows the prompt and the content of pages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a listing as somebody reads it, however the theme shows it.
+    """A row of a listing as a reader sees it, in any theme.
 
     Args:
-        name: its first cell.
-        cells: the others by their heads.
-        number: of it among the entries of its page, from 0.
+        name: first cell.
+        cells: other cells by their headings.
+        number: index among the entries of its page, from 0.
     """
 
     name: str
@@ -26,68 +26,68 @@ class Entry:
 
 
 class Walk(Protocol):
-    """A way through pages. Everything that does not work raises: a solution that is stuck is a fault of its task.
+    """A walk through pages. Every step that fails raises: a solution that is stuck is a fault of its task.
 
-    Labels are as the page has them: ``walk.word("search")`` gives the theme's. Where a page asks for a login, the walk
-    logs in with the account that the prompt tells, and goes on.
+    Labels are those of the page: ``walk.word("search")`` returns the theme's. Where a page requires a login, the walk
+    logs in with the account from the prompt and continues.
     """
 
     def word(self, what: str) -> str:
-        """A label of the site in front, in its theme."""
+        """Return a label of the current site, in its theme."""
 
     def goto(self, site: str, path: str = "/", *, member: bool = True) -> None:
-        """Open a site by its address, and log in there.
+        """Open a site by its URL, and log in there.
 
         Args:
-            site: its name.
-            path: only one that somebody can know: the front page, or what a page told.
-            member: log in, where nobody is logged in.
+            site: name of the site.
+            path: a path that an agent can know: the front page, or one that a page mentioned.
+            member: whether to log in if the walk is not logged in yet.
         """
 
     def click(self, name: str, *, within: Entry | None = None, first: bool = False) -> None:
         """Click the only link or button with this name.
 
         Args:
-            name: as it stands on the page.
-            within: only there.
-            first: the first of several.
+            name: name on the page.
+            within: row to search in; omitted, the whole page.
+            first: whether to click the first one of several.
         """
 
     def fill(self, label: str, text: str) -> None:
-        """Write into a field."""
+        """Fill in a field."""
 
     def choose(self, label: str, option: str) -> None:
         """Choose an option of a list, or one of several radio buttons, by its label."""
 
     def check(self, label: str, on: bool = True) -> None:
-        """Set or clear a box."""
+        """Check or uncheck a checkbox."""
 
     def back(self) -> None:
-        """One page back."""
+        """Go back one page."""
 
     def entries(self) -> list[Entry]:
-        """The rows of the listing on this page."""
+        """Return the rows of the listing on this page."""
 
     def all_entries(self) -> list[Entry]:
-        """The rows of the listing on this page and those that follow; ends on the last one."""
+        """Return the rows of the listing on this page and all following ones; ends on the last one."""
 
     def seek(self, wanted: Callable[[Entry], bool]) -> Entry:
-        """The first row that is wanted; goes on to later pages until it is found."""
+        """Return the first row that satisfies a condition; opens later pages until one does."""
 
     def entry(self, name: str) -> Entry:
-        """The row with this name; goes on to later pages until it is found."""
+        """Return the row with this name; opens later pages until it is found."""
 
     def fact(self, label: str) -> str:
-        """What stands beside a label among the facts of a page."""
+        """Return the value next to a label among the facts of a page."""
 
     def sees(self, text: str) -> bool:
-        """Whether the page says this, up to case."""
+        """Return whether the page contains a text, ignoring case."""
 
     def paragraphs(self) -> list[str]:
-        """The texts of the page that are in no listing, in order."""
+        """Return the paragraphs of the page outside of listings, in order."""
 
     def answer(self, value: str | int | float | list[str] = "") -> None:
-        """Tell the user that it is done, and what was asked for."""
+        """Tell the user that the task is done, with the answer if the task asked for one."""
 
     def refuse(self, evidence: str) -> None:
-        """Tell the user that it cannot be done, with the fact that shows it."""
+        """Tell the user that the task cannot be done, with the fact that shows it."""

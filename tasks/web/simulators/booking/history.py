@@ -1,4 +1,4 @@
-"""What the booking site knows when a world begins: places with rooms and reviews, and who stays where."""
+"""Initial rows of the booking site: places with rooms and reviews, and stays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROOMS = (
     ("Family room", 4, 2.3),
     ("Suite", 3, 2.9),
 )
-"""Names of room types, how many they sleep, and what they cost in comparison."""
+"""Names of room types, their number of guests, and their relative price."""
 CITIES = 5
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write it all."""
+    """Insert all rows."""
     _places(db, cast, rng.child("places"))
     _stays(db, cast, rng.child("stays"))
     _others(db, cast, rng.child("others"))
@@ -70,7 +70,7 @@ def _places(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _stays(db: Database, cast: Cast, rng: Rng) -> None:
-    """The user's: some long ago, one called off, some to come, of which the first cannot be cancelled any more."""
+    """Insert the user's stays: some past, one cancelled, some to come, of which the first is past its deadline."""
     me, today = int(str(account_of(db, "booking")["id"])), cast.now.date()
     rooms = db.rows(
         """SELECT booking_rooms.*, free_days FROM booking_rooms JOIN booking_places ON booking_places.id = place_id
@@ -93,7 +93,7 @@ def _stays(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _others(db: Database, cast: Cast, rng: Rng) -> None:
-    """Somebody else's stays, one a room at most."""
+    """Insert stays of other people, at most one per room."""
     people = db.rows("SELECT * FROM accounts WHERE site = 'booking' ORDER BY id")[1:]
     mine = {row["room_id"] for row in db.rows("SELECT room_id FROM booking_stays")}
     rooms = [room for room in db.rows("SELECT * FROM booking_rooms ORDER BY id") if room["id"] not in mine]

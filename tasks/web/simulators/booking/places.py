@@ -1,4 +1,4 @@
-"""Looking for a place to stay: searching, pages of places, nights, reviews, saved places and price alerts."""
+"""Pages for finding a place to stay: search, places, nights, reviews, saved places and price alerts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .rooms import (
 )
 
 SHOWN = 60
-"""Nights of which it is told what is free."""
+"""Nights for which the site shows what is free."""
 
 
 def hundredths(text: str) -> int | None:
-    """An amount that somebody entered; ``None`` for anything else."""
+    """Parse an amount of money into hundredths; return ``None`` for anything else."""
     try:
         cents = round(float(text) * 100)
     except (ValueError, OverflowError):
@@ -35,11 +35,11 @@ def hundredths(text: str) -> int | None:
 
 
 class Places(Site):
-    """The pages that strangers see too, and a member's own lists."""
+    """The public pages, and a member's own lists."""
 
     @property
     def today(self) -> date:
-        """The world's day."""
+        """Today's date in the world."""
         return self.now.date()
 
     @property
@@ -49,12 +49,12 @@ class Places(Site):
 
     @page("/")
     def front(self) -> Response:
-        """Begin a search."""
+        """Show the search form."""
         return self.show("front.html", **self._searching())
 
     @page("/places")
     def places(self) -> Response:
-        """Places that meet the conditions of the query."""
+        """List the places that match the query."""
         query, wrong = self.query, ""
         dates, wrong_dates = self._asked()
         most = hundredths(query.get("max"))
@@ -79,20 +79,20 @@ class Places(Site):
 
     @page("/places/{id:int}")
     def place(self, id: int) -> Response:
-        """One place with its rooms."""
+        """Show one place with its rooms."""
         row = self.find(f"({PLACES})", id, "place")
         return self.show("place.html", place=row, rooms=rooms_of(self.db, id))
 
     @page("/places/{id:int}/reviews")
     def reviews(self, id: int) -> Response:
-        """What guests say of a place."""
+        """List the reviews of a place."""
         place = self.find("booking_places", id, "place")
         rows = self.db.rows("SELECT * FROM booking_reviews WHERE place_id = ? ORDER BY created_at DESC, id DESC", id)
         return self.show("reviews.html", place=place, found=self.paged(rows))
 
     @page("/places/{id:int}/nights")
     def nights(self, id: int) -> Response:
-        """What is free in every night, from a day on."""
+        """List what is free in each night, from a day on."""
         place, asked = self.find("booking_places", id, "place"), self.query.get("since")
         since, wrong = day_of(asked) or self.today, ""
         if asked and day_of(asked) is None:
@@ -131,14 +131,14 @@ class Places(Site):
 
     @page("/saved", member=True)
     def saved(self) -> Response:
-        """Saved places."""
+        """List the saved places."""
         mine = "SELECT place_id FROM booking_saved WHERE account_id = ?"
         rows = self.db.rows(f"SELECT * FROM ({PLACES}) WHERE id IN ({mine}) ORDER BY name", self.member["id"])
         return self.show("saved.html", found=self.paged(rows))
 
     @page("/saved", "POST", member=True)
     def set_saved(self) -> Response:
-        """Save a place, or take it off the list."""
+        """Save a place, or remove it from the list."""
         place = self.find("booking_places", number(self.form.get("place")), "place")
         mine = (self.member["id"], place["id"])
         row = self.db.row("SELECT * FROM booking_saved WHERE account_id = ? AND place_id = ?", *mine)
@@ -152,12 +152,12 @@ class Places(Site):
 
     @page("/alerts", member=True)
     def alerts(self) -> Response:
-        """Cities that are watched."""
+        """List the price alerts."""
         return self.show("alerts.html", found=self.paged(self._alerts()), city="", most="", wrong="")
 
     @page("/alerts", "POST", member=True)
     def add_alert(self) -> Response:
-        """Watch a city."""
+        """Add a price alert for a city."""
         city, most = self.form.get("city")[:80], hundredths(self.form.get("most"))
         wrong = "" if city else "Enter a city."
         wrong = wrong or ("" if most is not None else "Enter an amount, such as 80.")
@@ -171,13 +171,13 @@ class Places(Site):
 
     @page("/alerts/remove", "POST", member=True)
     def remove_alert(self) -> Response:
-        """Watch a city no more."""
+        """Remove a price alert."""
         row = next((one for one in self._alerts() if str(one["id"]) == self.form.get("alert")), None)
         if row is not None:
             self.db.delete("booking_alerts", row["id"])
         return self.go("/alerts", "You no longer have an alert for that city.")
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def _alerts(self) -> list[Row]:
         return self.db.rows("SELECT * FROM booking_alerts WHERE account_id = ? ORDER BY city, id", self.member["id"])
@@ -186,7 +186,7 @@ class Places(Site):
         return {"cities": self.cities, "amenities": AMENITIES, "wrong_dates": "", "wrong": "", "sort": "price"}
 
     def _asked(self) -> tuple[Dates | None, str]:
-        """The dates of the query, if there are any."""
+        """Return the dates in the query, if there are any, and an error message."""
         arrive, leave = self.query.get("arrive"), self.query.get("leave")
         if not (arrive or leave):
             return None, ""

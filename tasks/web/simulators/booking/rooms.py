@@ -1,4 +1,4 @@
-"""Places, rooms and nights as queries: what is free when, and what it costs."""
+"""Queries about places, rooms and nights: what is free, and what it costs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ AMENITIES = ("wifi", "parking", "pool", "sauna", "breakfast", "pets allowed", "g
 WEEKEND = (4, 5)
 """Weekdays, from 0 for Monday, whose nights have a price of their own: Friday and Saturday."""
 LONGEST = 30
-"""Nights that one booking may have."""
+"""Most nights of one booking."""
 AHEAD = 300
-"""Days from today on which a stay may begin."""
+"""Most days from today until a stay starts."""
 MOST_GUESTS = 8
 SORTS = {"price": "asked", "score": "score", "stars": "stars", "name": "name"}
-"""What a search can be ordered by, and the column."""
+"""Sort orders of a search, with their columns."""
 PLACES = """SELECT booking_places.*, coalesce(score, 0.0) AS score, coalesce(reviews, 0) AS reviews FROM booking_places
     LEFT JOIN (SELECT place_id, round(avg(points), 1) AS score, count(*) AS reviews FROM booking_reviews
     GROUP BY place_id) AS rated ON rated.place_id = booking_places.id"""
@@ -30,12 +30,12 @@ STAYS = """SELECT booking_stays.*, booking_rooms.name AS room, booking_rooms.pla
 
 @dataclass(frozen=True)
 class Dates:
-    """From when to when, and how many.
+    """Dates and guests of a stay.
 
     Args:
         arrive: first night, as ``2025-05-14``.
-        leave: the morning after the last night.
-        guests: how many people.
+        leave: morning after the last night.
+        guests: number of guests.
     """
 
     arrive: str
@@ -44,13 +44,13 @@ class Dates:
 
     @property
     def nights(self) -> list[date]:
-        """Every night, by the day on which it begins."""
+        """Every night, by the day on which it starts."""
         first = date.fromisoformat(self.arrive)
         return [first + timedelta(days=n) for n in range((date.fromisoformat(self.leave) - first).days)]
 
 
 def day_of(text: str) -> date | None:
-    """The day that a text such as ``2025-05-14`` names."""
+    """Parse a day such as ``2025-05-14``; return ``None`` for anything else."""
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         return None
     try:
@@ -60,13 +60,13 @@ def day_of(text: str) -> date | None:
 
 
 def dates_of(arrive: str, leave: str, guests: str, today: date) -> tuple[Dates | None, str]:
-    """What somebody entered, or what is wrong with it.
+    """Parse the dates and guests in a form. Return them, or an error message.
 
     Args:
-        arrive: first day, as it was entered.
-        leave: last day, as it was entered.
-        guests: how many, as it was entered.
-        today: the world's.
+        arrive: text of the first day.
+        leave: text of the last day.
+        guests: text of the number of guests.
+        today: today's date in the world.
     """
     first, last = day_of(arrive), day_of(leave)
     if first is None or last is None:
@@ -81,17 +81,17 @@ def dates_of(arrive: str, leave: str, guests: str, today: date) -> tuple[Dates |
 
 
 def cost(room: Row, nights: Iterable[date]) -> int:
-    """What some nights in a room cost, in hundredths."""
+    """Return the price of some nights in a room, in hundredths."""
     return sum(room["weekend"] if night.weekday() in WEEKEND else room["price"] for night in nights)
 
 
 def taken(db: Database, room: int, *, besides: int = 0) -> dict[str, int]:
-    """How many rooms of a type are taken, by night.
+    """Return the number of occupied rooms of a type, by night.
 
     Args:
-        db: where to look.
-        room: number of the type.
-        besides: number of a stay that does not count.
+        db: the database.
+        room: id of the room type.
+        besides: id of a stay to ignore.
     """
     found: dict[str, int] = {}
     rows = db.rows(
@@ -108,12 +108,12 @@ def taken(db: Database, room: int, *, besides: int = 0) -> dict[str, int]:
 
 
 def left(room: Row, night: str, gone: dict[str, int]) -> int:
-    """How many rooms of a type are left in a night, with what ``taken`` gives."""
+    """Return the number of free rooms of a type in a night, given the result of ``taken``."""
     return max(0, int(room["count"]) - gone.get(night, 0))
 
 
 def is_free(db: Database, room: Row, dates: Dates, *, besides: int = 0) -> bool:
-    """Whether a room of this type is left in every night, for so many guests."""
+    """Return whether a room of this type is free in every night, for the number of guests."""
     if room["sleeps"] < dates.guests:
         return False
     gone = taken(db, room["id"], besides=besides)
@@ -121,17 +121,17 @@ def is_free(db: Database, room: Row, dates: Dates, *, besides: int = 0) -> bool:
 
 
 def rooms_of(db: Database, place: int) -> list[Row]:
-    """The room types of a place."""
+    """Return the room types of a place."""
     return db.rows("SELECT * FROM booking_rooms WHERE place_id = ? ORDER BY id", place)
 
 
 def offers(db: Database, places: Iterable[Row], dates: Dates | None) -> list[Row]:
-    """Places with what the cheapest room there costs (``asked``): for the stay, or for a night.
+    """Return places with the price of their cheapest room (``asked``): for the stay, or for one night.
 
     Args:
-        db: where to look.
-        places: rows.
-        dates: only what is free then, for all guests; ``None``: nothing is asked for yet.
+        db: the database.
+        places: rows of places.
+        dates: stay for which a room must be free; ``None`` for the price of one night, free or not.
     """
     found = []
     for place in places:
@@ -146,5 +146,5 @@ def offers(db: Database, places: Iterable[Row], dates: Dates | None) -> list[Row
 
 
 def last_free(stay: Row) -> str:
-    """The last day on which a stay can be changed or cancelled."""
+    """Return the last day on which a stay can be changed or cancelled."""
     return (date.fromisoformat(stay["check_in"]) - timedelta(days=stay["free_days"])).isoformat()

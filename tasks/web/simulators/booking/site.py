@@ -1,4 +1,4 @@
-"""``Booking``: places to stay, a booking in four steps, and what a member has booked."""
+"""``Booking``: places to stay, a booking in four steps, and a member's stays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GUEST = ("guest_name", "email", "phone", "note")
 
 
 class Booking(Places):
-    """Rooms for some nights."""
+    """The booking site."""
 
     name = "booking"
     title = "Bed & Bridge"
@@ -32,7 +32,7 @@ class Booking(Places):
 
     @page("/book/dates", "POST", member=True)
     def choose_dates(self) -> Response:
-        """First step, on the page of a place: from when to when, and how many."""
+        """First step, on the page of a place: choose dates and guests."""
         place = self.find("booking_places", number(self.form.get("place")), "place")
         form = self.form
         dates, wrong = dates_of(form.get("arrive"), form.get("leave"), form.get("guests", "1"), self.today)
@@ -44,7 +44,7 @@ class Booking(Places):
 
     @page("/book/room", member=True)
     def room(self) -> Response:
-        """Second step: which of the rooms that are free."""
+        """Second step: list the free rooms."""
         place, dates = self._begun()
         rooms = [
             {**room, "total": cost(room, dates.nights)}
@@ -55,7 +55,7 @@ class Booking(Places):
 
     @page("/book/room", "POST", member=True)
     def choose_room(self) -> Response:
-        """Choose it."""
+        """Choose a room."""
         place, dates = self._begun()
         rooms = rooms_of(self.db, place["id"])
         chosen = next((room for room in rooms if str(room["id"]) == self.form.get("room")), None)
@@ -66,14 +66,14 @@ class Booking(Places):
 
     @page("/book/guest", member=True)
     def guest(self) -> Response:
-        """Third step: who comes."""
+        """Third step: show the form for the guest."""
         self._with_room()
         values = self.visit.kept.get("guest") or dict.fromkeys(GUEST, "")
         return self.show("guest.html", values=values, wrong={})
 
     @page("/book/guest", "POST", member=True)
     def tell_guest(self) -> Response:
-        """Tell it; what is wrong is said at its field."""
+        """Enter the guest's details; errors appear at their fields."""
         self._with_room()
         values = {name: self.form.get(name).replace("\r\n", "\n") for name in GUEST}
         wrong = wrong_guest(values)
@@ -84,14 +84,14 @@ class Booking(Places):
 
     @page("/book/check", member=True)
     def check(self) -> Response:
-        """Fourth step: is it right?"""
+        """Fourth step: show the booking for confirmation."""
         place, dates, room, guest = self._complete()
         total = cost(room, dates.nights)
         return self.show("check.html", place=place, dates=dates, room=room, guest=guest, total=total)
 
     @page("/stays", "POST", member=True)
     def book(self) -> Response:
-        """Book it."""
+        """Book the room."""
         _, dates, room, guest = self._complete()
         if not is_free(self.db, room, dates):
             return self.go("/book/room", "This room is no longer available.")
@@ -110,11 +110,11 @@ class Booking(Places):
         self.keep(place=None, room=None, guest=None, arrive=None, leave=None, guests=None)
         return self.go(f"/stays/{id}", "Your room is booked.")
 
-    # -- what is booked ---------------------------------------------------------------------------------------------
+    # -- stays ------------------------------------------------------------------------------------------------------
 
     @page("/stays", member=True)
     def stays(self) -> Response:
-        """The member's stays, the latest first."""
+        """List the member's stays, the latest first."""
         rows = self.db.rows(
             f"SELECT * FROM ({STAYS}) WHERE account_id = ? ORDER BY check_in DESC, id DESC", self.member["id"]
         )
@@ -122,13 +122,13 @@ class Booking(Places):
 
     @page("/stays/{id:int}", member=True)
     def stay(self, id: int) -> Response:
-        """One of them."""
+        """Show one stay."""
         row = self._stay(id)
         return self.show("stay.html", stay=row, last=last_free(row))
 
     @page("/stays/{id:int}/cancel", member=True)
     def cancelling(self, id: int) -> Response:
-        """Ask whether it is meant."""
+        """Ask for confirmation of a cancellation."""
         row = self._stay(id)
         if refused := self._too_late(row):
             return self.go(f"/stays/{id}", refused)
@@ -136,7 +136,7 @@ class Booking(Places):
 
     @page("/stays/{id:int}/cancel", "POST", member=True)
     def cancel(self, id: int) -> Response:
-        """Cancel it."""
+        """Cancel a stay."""
         row = self._stay(id)
         if refused := self._too_late(row):
             return self.go(f"/stays/{id}", refused)
@@ -145,7 +145,7 @@ class Booking(Places):
 
     @page("/stays/{id:int}/change", member=True)
     def changing(self, id: int) -> Response:
-        """The form for other dates."""
+        """Show the form for other dates."""
         row = self._stay(id)
         if refused := self._too_late(row):
             return self.go(f"/stays/{id}", refused)
@@ -154,7 +154,7 @@ class Booking(Places):
 
     @page("/stays/{id:int}/change", "POST", member=True)
     def change(self, id: int) -> Response:
-        """Move it to other dates, in the same room."""
+        """Move a stay to other dates, in the same room."""
         row, form = self._stay(id), self.form
         if refused := self._too_late(row):
             return self.go(f"/stays/{id}", refused)
@@ -171,7 +171,7 @@ class Booking(Places):
         self.db.update("booking_stays", id, **columns, total=cost(room, dates.nights))
         return self.go(f"/stays/{id}", "Your booking was changed.")
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def _begun(self) -> tuple[Row, Dates]:
         kept: Any = self.visit.kept
@@ -198,7 +198,7 @@ class Booking(Places):
         return row
 
     def _too_late(self, row: Row) -> str:
-        """Why a stay cannot be changed any more; empty if it can."""
+        """Return why a stay can no longer be changed; empty if it can."""
         if row["status"] != "booked":
             return f"This booking is {row['status']}."
         if self.today.isoformat() > last_free(row):
@@ -207,7 +207,7 @@ class Booking(Places):
 
 
 def wrong_guest(values: Mapping[str, str]) -> dict[str, str]:
-    """What is wrong with what somebody said of a guest, by the field's name."""
+    """Return the errors in a guest's details, by field."""
     wrong = {}
     if len(values["guest_name"].split()) < 2 or len(values["guest_name"]) > 80:
         wrong["guest_name"] = "Enter a first and last name."

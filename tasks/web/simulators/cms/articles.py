@@ -1,4 +1,4 @@
-"""``Articles``: the part of the newsroom where articles are written, reviewed and published."""
+"""``Articles``: the pages of the newsroom for writing, reviewing and publishing articles."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ SORTS = {"name": "title", "newest": "publish_on DESC", "views": "views DESC"}
 FIELDS = ("title", "slug", "category", "author", "lead", "text")
 LONGEST = {"title": 120, "slug": 120, "lead": 300, "text": 8000}
 BULK = ("hand_in", "to_draft", "delete")
-"""What can be done with several articles at once."""
+"""Actions on several articles at once."""
 
 
 class Articles(Site):
-    """Articles."""
+    """Pages of articles."""
 
     @page("/articles", member=True)
     def articles(self) -> Response:
-        """Articles that meet the conditions of the query."""
+        """List the articles that match the query."""
         query, sort = self.query, self.query.get("sort", "newest")
         rows = self.db.rows(
             f"""SELECT * FROM ({ARTICLES}) WHERE (instr(lower(title), lower(?1)) OR ?1 = '')
@@ -36,7 +36,7 @@ class Articles(Site):
 
     @page("/articles", "POST", member=True)
     def several(self) -> Response:
-        """Do something with several articles; with none, if one of them does not allow it."""
+        """Apply an action to several articles; to none if one of them does not allow it."""
         how, back = self.form.get("how"), str(Values.of(self.form.get("back")))
         rows = [self._article(one) for one in dict.fromkeys(self.form.all("article"))]
         where = f"/articles?{back}" if back else "/articles"
@@ -55,7 +55,7 @@ class Articles(Site):
 
     @page("/articles/{id:int}", member=True)
     def article(self, id: int) -> Response:
-        """One article, and what can be done with it."""
+        """Show one article, and its possible actions."""
         row, tags = self.find(f"({ARTICLES})", id, "article"), self.db.rows(TAGGED, id)
         free = self.db.rows(
             """SELECT * FROM cms_tags WHERE id NOT IN (SELECT tag_id FROM cms_taggings WHERE article_id = ?)
@@ -69,12 +69,12 @@ class Articles(Site):
 
     @page("/articles/new", member=True)
     def new(self) -> Response:
-        """The form for a new article."""
+        """Show the form for a new article."""
         return self._form(0, dict.fromkeys(FIELDS, ""), {})
 
     @page("/articles/new", "POST", member=True)
     def made(self) -> Response:
-        """Make a draft."""
+        """Create a draft."""
         values, wrong = self._read(0)
         if wrong:
             return self._form(0, values, wrong, 422)
@@ -84,7 +84,7 @@ class Articles(Site):
 
     @page("/articles/{id:int}/edit", member=True)
     def edit(self, id: int) -> Response:
-        """The form for an article that there is."""
+        """Show the form for an existing article."""
         row = self.find(f"({ARTICLES})", id, "article")
         self._may_change(row)
         return self._form(id, {name: row[name] for name in FIELDS}, {})
@@ -101,7 +101,7 @@ class Articles(Site):
 
     @page("/articles/{id:int}/state", "POST", member=True)
     def state(self, id: int) -> Response:
-        """Hand an article in, take it back, publish or schedule it."""
+        """Submit an article for review, return it to drafts, publish or schedule it."""
         row, how, where = self.find(f"({ARTICLES})", id, "article"), self.form.get("how"), f"/articles/{id}"
         self._may_change(row)
         if how in ("publish", "schedule") and self.member["role"] == "reporter":
@@ -122,7 +122,7 @@ class Articles(Site):
 
     @page("/articles/{id:int}/tags", "POST", member=True)
     def tag(self, id: int) -> Response:
-        """Put a tag on an article, or take one off it."""
+        """Add a tag to an article, or remove one."""
         row = self.find(f"({ARTICLES})", id, "article")
         self._may_change(row)
         tag = self.find("cms_tags", number(self.form.get("tag")), "tag")
@@ -135,11 +135,11 @@ class Articles(Site):
             self.db.insert("cms_taggings", article_id=id, tag_id=tag["id"])
         return self.go(f"/articles/{id}", f"{tag['name']} was added to this article.")
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     @property
     def authors(self) -> list[str]:
-        """The names of all authors."""
+        """Names of all authors."""
         return [row["name"] for row in self.db.rows("SELECT name FROM cms_authors ORDER BY name")]
 
     def _article(self, id: str) -> Row:
@@ -150,7 +150,7 @@ class Articles(Site):
             raise Refused(f"This article is by {row['author']}. Reporters can change only their own articles.")
 
     def _unfit(self, row: Row, how: str) -> str:
-        """Why something cannot be done with an article; nothing if it can."""
+        """Return why an action on an article is impossible; empty if it is possible."""
         states = {
             "hand_in": ("draft",),
             "to_draft": ("review", "scheduled", "published"),
@@ -183,7 +183,7 @@ class Articles(Site):
         return self.show("form.html", status, id=id, values=values, wrong=wrong, **lists)
 
     def _read(self, id: int) -> tuple[dict[str, str], dict[str, str]]:
-        """What was entered, and what is wrong with it, by field."""
+        """Return the entered values and their errors, by field."""
         values = {name: self.form.get(name) for name in FIELDS}
         wrong = {
             name: f"Enter between 1 and {most} characters."

@@ -1,4 +1,4 @@
-"""What the newsroom writes about, and what its pages ask of the rows."""
+"""Constants and queries of the newsroom."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ....rows.data import phrases_beside
 
 CATEGORIES = ("politics", "city", "sports", "culture", "business", "science")
 STATES = ("draft", "review", "scheduled", "published")
-"""What may become of an article, in this order."""
+"""States of an article, in order."""
 PLACES = ("top", "side", "bottom", "newsletter")
-"""Where banners stand."""
+"""Positions of banners."""
 ARTICLES = """SELECT cms_articles.*, cms_authors.name AS author FROM cms_articles
     JOIN cms_authors ON cms_authors.id = author_id"""
 COMMENTS = """SELECT cms_comments.*, title FROM cms_comments JOIN cms_articles ON cms_articles.id = article_id"""
@@ -26,12 +26,12 @@ def phrases() -> Mapping[str, tuple[str, ...]]:
 
 
 def slug_of(title: str) -> str:
-    """The part of an address that a title gives."""
+    """Return the part of a URL that a title becomes."""
     return "-".join(re.findall(r"[a-z0-9]+", title.lower()))
 
 
 def read_day(text: str) -> date | None:
-    """A day written as ``2025-05-14``."""
+    """Parse a day written as ``2025-05-14``."""
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What lies in the newsroom when a world begins."""
+"""Initial rows of the newsroom."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARTICLES = 90
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write it all."""
+    """Insert all rows."""
     _people(db, cast, rng.child("people"))
     _articles(db, cast, rng.child("articles"))
     _comments(db, cast, rng.child("comments"))
@@ -22,7 +22,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _people(db: Database, cast: Cast, rng: Rng) -> None:
-    """Roles of the accounts (the user is an editor), authors, and the category that must be reviewed."""
+    """Insert the roles of accounts (the user is an editor), authors, and the category that requires reviews."""
     me = account_of(db, "cms")["id"]
     for number, row in enumerate(db.rows("SELECT id FROM accounts WHERE site = 'cms' ORDER BY id")):
         role = "editor" if row["id"] == me else ("chief", "editor", "reporter")[min(number - 1, 2)]
@@ -67,7 +67,7 @@ def _articles(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _comments(db: Database, cast: Cast, rng: Rng) -> None:
-    """Comments: many on few articles, so that those that wait stand among others of the same article."""
+    """Insert many comments on few articles, so that waiting comments are among others of the same article."""
     texts = phrases()
     published = [row["id"] for row in db.rows("SELECT id FROM cms_articles WHERE status = 'published' ORDER BY id")]
     for article in rng.sample(published, 20):
@@ -79,7 +79,7 @@ def _comments(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _rest(db: Database, cast: Cast, rng: Rng) -> None:
-    """Banners, of which no two stand at one place on one day, and media."""
+    """Insert banners, of which no two share a position and a day, and media."""
     words = cast.words
     names = [f"{brand} {thing}" for brand in words["brand"][:4] for thing in rng.sample(["sale", "offers", "week"], 3)]
     rng.shuffle(names)

@@ -1,4 +1,4 @@
-"""``Newsroom``: the inside of a news site: articles on their way, comments that wait, banners, and who may do what."""
+"""``Newsroom``: the editorial system of a news site, with articles, comments, banners and roles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEDIA_SORTS = {"name": "name", "size": "kilobytes DESC"}
 
 
 class Newsroom(Articles):
-    """A newsroom."""
+    """The newsroom."""
 
     name = "cms"
     title = "Tideline Newsroom"
@@ -38,7 +38,7 @@ class Newsroom(Articles):
 
     @page("/", member=True)
     def front(self) -> Response:
-        """What waits."""
+        """Show the numbers of waiting comments and articles."""
         waiting = self.db.value("SELECT count(*) FROM cms_comments WHERE status = 'waiting'")
         review = self.db.value("SELECT count(*) FROM cms_articles WHERE status = 'review'")
         return self.show("front.html", waiting=waiting, review=review)
@@ -47,7 +47,7 @@ class Newsroom(Articles):
 
     @page("/comments", member=True)
     def comments(self) -> Response:
-        """Comments that meet the conditions of the query, newest first."""
+        """List the comments that match the query, newest first."""
         rows = self.db.rows(
             f"""SELECT * FROM ({COMMENTS}) WHERE (status = ?2 OR ?2 = '') AND (?1 = '' OR instr(lower(title), lower(?1))
                 OR instr(lower(author), lower(?1)) OR instr(lower(text), lower(?1)))
@@ -78,7 +78,7 @@ class Newsroom(Articles):
 
     @page("/banners", member=True)
     def banners(self) -> Response:
-        """All banners by their first day."""
+        """List all banners by their first day."""
         rows = self.db.rows(
             "SELECT * FROM cms_banners WHERE place = ?1 OR ?1 = '' ORDER BY begins, id", self.query.get("place")
         )
@@ -86,12 +86,12 @@ class Newsroom(Articles):
 
     @page("/banners/new", member=True)
     def new_banner(self) -> Response:
-        """The form for a new banner."""
+        """Show the form for a new banner."""
         return self._banner_form(0, dict.fromkeys(("name", "place", "begins", "ends"), ""), {})
 
     @page("/banners/new", "POST", member=True)
     def made_banner(self) -> Response:
-        """Book a banner."""
+        """Create a banner."""
         values, wrong = self._read_banner(0)
         if wrong:
             return self._banner_form(0, values, wrong, 422)
@@ -100,7 +100,7 @@ class Newsroom(Articles):
 
     @page("/banners/{id:int}", member=True)
     def banner(self, id: int) -> Response:
-        """The form for a banner that there is."""
+        """Show the form for an existing banner."""
         return self._banner_form(id, self.find("cms_banners", id, "banner"), {})
 
     @page("/banners/{id:int}", "POST", member=True)
@@ -115,7 +115,7 @@ class Newsroom(Articles):
 
     @page("/banners/{id:int}/delete", "POST", member=True)
     def no_banner(self, id: int) -> Response:
-        """Remove a banner."""
+        """Delete a banner."""
         row = self.find("cms_banners", id, "banner")
         self._editor("delete banners")
         self.db.delete("cms_banners", id)
@@ -125,7 +125,7 @@ class Newsroom(Articles):
 
     @page("/media", member=True)
     def media(self) -> Response:
-        """Media of one kind or all."""
+        """List the media of one kind, or all."""
         sort = self.query.get("sort", "name")
         rows = self.db.rows(
             f"""SELECT cms_media.*, title FROM cms_media LEFT JOIN cms_articles ON cms_articles.id = article_id
@@ -136,7 +136,7 @@ class Newsroom(Articles):
 
     @page("/tags", member=True)
     def tags(self) -> Response:
-        """All tags, and how many articles have them."""
+        """List all tags with their numbers of articles."""
         rows = self.db.rows(
             """SELECT cms_tags.*, (SELECT count(*) FROM cms_taggings WHERE tag_id = cms_tags.id) AS used FROM cms_tags
                ORDER BY name, id"""
@@ -145,7 +145,7 @@ class Newsroom(Articles):
 
     @page("/tags", "POST", member=True)
     def new_tag(self) -> Response:
-        """Make a tag."""
+        """Create a tag."""
         name = self.form.get("name")
         if not 0 < len(name) <= 40:
             return self.go("/tags", "Enter a name of 1 to 40 characters.")
@@ -156,7 +156,7 @@ class Newsroom(Articles):
 
     @page("/tags/{id:int}/delete", "POST", member=True)
     def no_tag(self, id: int) -> Response:
-        """Remove a tag that no article has."""
+        """Delete a tag that no article has."""
         row = self.find("cms_tags", id, "tag")
         used = self.db.value("SELECT count(*) FROM cms_taggings WHERE tag_id = ?", id)
         if used:
@@ -166,7 +166,7 @@ class Newsroom(Articles):
 
     @page("/authors", member=True)
     def all_authors(self) -> Response:
-        """All authors, and how many articles there are of each."""
+        """List all authors with their numbers of articles."""
         rows = self.db.rows(
             """SELECT cms_authors.*, (SELECT count(*) FROM cms_articles WHERE author_id = cms_authors.id) AS written
                FROM cms_authors ORDER BY name"""
@@ -175,25 +175,25 @@ class Newsroom(Articles):
 
     @page("/authors/{id:int}", member=True)
     def author(self, id: int) -> Response:
-        """One author."""
+        """Show one author."""
         return self.show("author.html", author=self.find("cms_authors", id, "author"))
 
     @page("/categories", member=True)
     def categories(self) -> Response:
-        """The desks: who is in charge, and whether articles must be reviewed."""
+        """List the categories, with their heads and whether their articles require a review."""
         return self.show(
             "categories.html", found=self.paged(self.db.rows("SELECT * FROM cms_categories ORDER BY name"))
         )
 
     @page("/users", member=True)
     def users(self) -> Response:
-        """Who may do what."""
+        """List the users with their roles."""
         rows = self.db.rows("SELECT * FROM accounts WHERE site = ? ORDER BY name", self.name)
         return self.show("users.html", found=self.paged(rows), roles=ROLES)
 
     @page("/users/{id:int}/role", "POST", member=True)
     def role(self, id: int) -> Response:
-        """Give somebody another role, which only the chief may."""
+        """Assign a role to a user; only the chief may."""
         if self.member["role"] != "chief":
             raise Refused("Only the chief can assign roles.")
         row, role = self.find("accounts", id, "user"), self.form.get(f"role{id}")
@@ -202,7 +202,7 @@ class Newsroom(Articles):
         self.db.update("accounts", id, role=role)
         return self.go("/users", f"{row['name']} is now {role}.")
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def _editor(self, does: str) -> None:
         if self.member["role"] == "reporter":
@@ -212,7 +212,7 @@ class Newsroom(Articles):
         return self.show("banner.html", status, id=id, values=values, wrong=wrong, places=PLACES)
 
     def _read_banner(self, id: int) -> tuple[dict[str, str], dict[str, str]]:
-        """What was entered, and what is wrong with it, by field."""
+        """Return the entered values and their errors, by field."""
         values = {name: self.form.get(name) for name in ("name", "place", "begins", "ends")}
         wrong = {} if 0 < len(values["name"]) <= 60 else {"name": "Enter between 1 and 60 characters."}
         if values["place"] not in PLACES:

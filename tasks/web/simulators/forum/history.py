@@ -1,4 +1,4 @@
-"""What has been said in the forum when a world begins, by whom, and who looks after it."""
+"""Initial rows of the forum: members, boards with moderators, threads and posts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BOARDS = (
     ("At home", "home", "Rooms and how to make them nicer"),
     ("Traveling", "travel", "Where to go, how, and with what"),
 )
-"""Name, kind of goods, and what is talked about."""
+"""Name, kind of goods, and description of each board."""
 MEMBERS = 14
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write it all."""
+    """Insert all rows."""
     members = _members(db, cast, rng.child("members"))
     _boards(db, members, rng.child("boards"))
     _threads(db, cast, members, rng.child("threads"))

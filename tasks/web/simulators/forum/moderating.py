@@ -1,4 +1,4 @@
-"""The forum's members and its moderators: profiles, and what only somebody may do who looks after a board."""
+"""The forum's members and moderators: profiles, and actions reserved to a board's moderator."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Moderating(Site):
 
     @page("/members")
     def members(self) -> Response:
-        """Everybody, by name."""
+        """List all members by name."""
         words = self.query.get("q").lower()
         rows = [row for row in self.people() if words in row["name"].lower()]
         return self.show("members.html", found=self.paged(rows))
 
     @page("/members/{id:int}")
     def profile(self, id: int) -> Response:
-        """Somebody's profile."""
+        """Show a member's profile."""
         row = self.db.row("SELECT * FROM accounts WHERE id = ? AND site = ?", id, self.name)
         if row is None:
             raise Refused(f"Member {id} does not exist.", 404)
@@ -34,33 +34,33 @@ class Moderating(Site):
 
     @page("/profile", member=True)
     def own_profile(self) -> Response:
-        """The form for one's own profile."""
+        """Show the form for the member's own profile."""
         row = self.db.row("SELECT * FROM forum_profiles WHERE account_id = ?", self.member["id"])
         return self.show("own_profile.html", profile=row)
 
     @page("/profile", "POST", member=True)
     def change_profile(self) -> Response:
-        """Change one's own profile."""
+        """Change the member's own profile."""
         row = self.db.row("SELECT * FROM forum_profiles WHERE account_id = ?", self.member["id"])
         assert row is not None
         self.db.update("forum_profiles", row["id"], **{name: self.form.get(name)[:80] for name in ("town", "motto")})
         return self.go(f"/members/{row['account_id']}", "Your profile was changed.")
 
-    # -- what moderators do -----------------------------------------------------------------------------------------
+    # -- actions of moderators --------------------------------------------------------------------------------------
 
     @page("/threads/{id:int}/lock", "POST", member=True)
     def lock(self, id: int) -> Response:
-        """Lock a thread, or allow replies again."""
+        """Lock a thread, or unlock it."""
         return self._mark(id, "locked")
 
     @page("/threads/{id:int}/pin", "POST", member=True)
     def pin(self, id: int) -> Response:
-        """Pin a thread, so that it stands first in its board, or end that."""
+        """Pin a thread, so that it comes first in its board, or unpin it."""
         return self._mark(id, "pinned")
 
     @page("/threads/{id:int}/move", "POST", member=True)
     def move(self, id: int) -> Response:
-        """Move a thread to another board, whoever looks after that."""
+        """Move a thread to another board, which may have another moderator."""
         row = self._moderated(id)
         target = self.db.row("SELECT * FROM forum_boards WHERE id = ?", number(self.form.get("board")))
         if target is None or target["id"] == row["board_id"]:
@@ -70,7 +70,7 @@ class Moderating(Site):
 
     @page("/posts/{id:int}/hide", "POST", member=True)
     def hide(self, id: int) -> Response:
-        """Hide a post from everybody but moderators, or show it again."""
+        """Hide a post from everyone except moderators, or show it again."""
         row = self.find(f"({POSTS})", id, "post")
         self._must_moderate(row["board_id"])
         hidden = int(self.form.get("how") != "end")
@@ -80,7 +80,7 @@ class Moderating(Site):
 
     @page("/reports", member=True)
     def reports(self) -> Response:
-        """Open reports of posts in boards that the member looks after, oldest first."""
+        """List the open reports of posts in the member's boards, oldest first."""
         rows = self.db.rows(
             f"SELECT * FROM ({REPORTS}) WHERE moderator_id = ? AND state = 'open' ORDER BY created_at, id",
             self.member["id"],
@@ -89,7 +89,7 @@ class Moderating(Site):
 
     @page("/reports/{id:int}", member=True)
     def one_report(self, id: int) -> Response:
-        """A report."""
+        """Show a report."""
         return self.show("report.html", report=self._report(id))
 
     @page("/reports/{id:int}", "POST", member=True)
@@ -108,24 +108,24 @@ class Moderating(Site):
     # -- for all pages ----------------------------------------------------------------------------------------------
 
     def boards(self) -> list[Row]:
-        """All boards."""
+        """Return all boards."""
         return self.db.rows("SELECT * FROM forum_boards ORDER BY id")
 
     def people(self) -> list[Row]:
-        """All members with their profiles, by name."""
+        """Return all members with their profiles, by name."""
         sql = "SELECT accounts.id, name, town, motto, joined FROM accounts JOIN forum_profiles"
         return self.db.rows(f"{sql} ON account_id = accounts.id WHERE site = ? ORDER BY name, accounts.id", self.name)
 
     def moderates(self, board: int) -> bool:
-        """Whether who is logged in looks after a board."""
+        """Return whether the logged-in member moderates a board."""
         row = self.db.row("SELECT moderator_id FROM forum_boards WHERE id = ?", board)
         return bool(self.visit.account) and row is not None and row["moderator_id"] == self.visit.account
 
     def readable(self, id: int) -> Row:
-        """A post that is not hidden from who is here.
+        """Return a post that the visitor may read.
 
         Raises:
-            Refused: there is none, or it is hidden.
+            Refused: the post does not exist, or is hidden.
         """
         row = self.find(f"({POSTS})", id, "post")
         if row["hidden"] and not self.moderates(row["board_id"]):
@@ -133,10 +133,10 @@ class Moderating(Site):
         return row
 
     def own(self, id: int) -> Row:
-        """A post that who is logged in may change.
+        """Return a post that the logged-in member may change.
 
         Raises:
-            Refused: it is somebody else's, or its thread is locked.
+            Refused: another member wrote it, or its thread is locked.
         """
         row = self.readable(id)
         if row["account_id"] != self.member["id"]:
@@ -146,10 +146,10 @@ class Moderating(Site):
         return row
 
     def text(self, name: str) -> str:
-        """A long text of the form, with plain line ends."""
+        """Return a long text of the form, with plain line endings."""
         return re.sub(r"\r\n?", "\n", self.form.get(name))
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def _mark(self, id: int, column: str) -> Response:
         self._moderated(id)

@@ -12,7 +12,7 @@ from .rows import LONGEST_TEXT, LONGEST_TITLE, POSTS, REASONS, SORTS, THREADS
 
 
 class Forum(Moderating):
-    """A discussion board."""
+    """The forum."""
 
     name = "forum"
     title = "Lamplight Forum"
@@ -35,13 +35,13 @@ class Forum(Moderating):
 
     @page("/")
     def front(self) -> Response:
-        """The boards, and the form for searching threads."""
+        """Show the boards, and the form for searching threads."""
         sql = "SELECT *, (SELECT count(*) FROM forum_threads WHERE board_id = forum_boards.id) AS threads"
         return self.show("front.html", boards=self.db.rows(f"{sql} FROM forum_boards ORDER BY id"))
 
     @page("/boards/{id:int}")
     def board(self, id: int) -> Response:
-        """A board: who looks after it, and its threads, those that are pinned first."""
+        """Show a board: its moderator, and its threads, pinned ones first."""
         row = self.find("forum_boards", id, "board")
         threads = self.db.rows(
             f"SELECT * FROM ({THREADS}) WHERE board_id = ? ORDER BY pinned DESC, created_at DESC, id DESC", id
@@ -51,7 +51,7 @@ class Forum(Moderating):
 
     @page("/threads")
     def threads(self) -> Response:
-        """Threads that meet the conditions of the query."""
+        """List the threads that match the query."""
         query, sort = self.query, self.query.get("sort", "newest")
         rows = self.db.rows(
             f"""SELECT * FROM ({THREADS}) WHERE (instr(lower(title), lower(?1)) OR ?1 = '') AND (board_id = ?2 OR ?3)
@@ -69,7 +69,7 @@ class Forum(Moderating):
 
     @page("/threads/{id:int}")
     def thread(self, id: int) -> Response:
-        """A thread: facts, its posts from the first to the last, and what may be done with it."""
+        """Show a thread: its facts, its posts from first to last, and the possible actions."""
         row = self.find(f"({THREADS})", id, "thread")
         posts = self.db.rows(f"SELECT * FROM ({POSTS}) WHERE thread_id = ? ORDER BY created_at, id", id)
         mine, who = self.moderates(row["board_id"]), self.visit.account
@@ -85,7 +85,7 @@ class Forum(Moderating):
 
     @page("/threads/{id:int}/reply", "POST", member=True)
     def reply(self, id: int) -> Response:
-        """Write a post into a thread that is not locked."""
+        """Write a reply, unless the thread is locked."""
         row, text = self.find("forum_threads", id, "thread"), self.text("text")
         if row["locked"]:
             raise Refused("This thread is locked, so no one can reply.")
@@ -97,7 +97,7 @@ class Forum(Moderating):
 
     @page("/threads/{id:int}/follow", "POST", member=True)
     def follow(self, id: int) -> Response:
-        """Subscribe to a thread, or end that."""
+        """Subscribe to a thread, or unsubscribe."""
         row = self.find("forum_threads", id, "thread")
         mine = (id, self.member["id"])
         had = self.db.row("SELECT id FROM forum_follows WHERE thread_id = ? AND account_id = ?", *mine)
@@ -111,7 +111,7 @@ class Forum(Moderating):
 
     @page("/following", member=True)
     def following(self) -> Response:
-        """The threads that the member has subscribed to."""
+        """List the threads that the member is subscribed to."""
         mine = "SELECT thread_id FROM forum_follows WHERE account_id = ?"
         rows = self.db.rows(f"SELECT * FROM ({THREADS}) WHERE id IN ({mine}) ORDER BY title, id", self.member["id"])
         return self.show("following.html", found=self.paged(rows))
@@ -120,7 +120,7 @@ class Forum(Moderating):
 
     @page("/boards/{id:int}/new", member=True)
     def new_thread(self, id: int) -> Response:
-        """First step: write."""
+        """First step: show the form."""
         kept = self.visit.kept.get("draft", {})
         draft = kept if kept.get("board") == id else {"title": "", "text": ""}
         board = self.find("forum_boards", id, "board")
@@ -128,7 +128,7 @@ class Forum(Moderating):
 
     @page("/boards/{id:int}/new", "POST", member=True)
     def write_thread(self, id: int) -> Response:
-        """Keep what was written, if it can become a thread."""
+        """Store the draft if it is valid."""
         row = self.find("forum_boards", id, "board")
         draft: dict[str, Any] = {"board": id, "title": self.form.get("title"), "text": self.text("text")}
         wrong = {"title": _too(draft["title"], LONGEST_TITLE), "text": _too(draft["text"], LONGEST_TEXT)}
@@ -141,13 +141,13 @@ class Forum(Moderating):
 
     @page("/preview", member=True)
     def preview(self) -> Response:
-        """Second step: is it right?"""
+        """Second step: show the draft for confirmation."""
         draft = self._draft()
         return self.show("preview.html", draft=draft, board=self.find("forum_boards", draft["board"], "board"))
 
     @page("/threads", "POST", member=True)
     def publish(self) -> Response:
-        """Publish what was written."""
+        """Publish the draft."""
         draft, who = self._draft(), self.member["id"]
         columns = {"board_id": draft["board"], "account_id": who, "title": draft["title"], "pinned": 0, "locked": 0}
         id = self.db.insert("forum_threads", **columns, created_at=self.stamp)
@@ -160,7 +160,7 @@ class Forum(Moderating):
 
     @page("/posts")
     def posts(self) -> Response:
-        """Posts that say something, newest first."""
+        """List the posts that match the query, newest first."""
         words, author = self.query.get("q"), self.query.get("author")
         rows = self.db.rows(
             f"""SELECT * FROM ({POSTS}) WHERE (instr(lower(text), lower(?1)) OR ?1 = '') AND (account_id = ?2 OR ?3)
@@ -173,7 +173,7 @@ class Forum(Moderating):
 
     @page("/posts/{id:int}")
     def post(self, id: int) -> Response:
-        """A post, and what may be done with it."""
+        """Show a post, and the possible actions."""
         row, who = self.readable(id), self.visit.account
         liked = self.db.row("SELECT id FROM forum_likes WHERE post_id = ? AND account_id = ?", id, who) is not None
         mine = bool(who) and row["account_id"] == who
@@ -181,7 +181,7 @@ class Forum(Moderating):
 
     @page("/posts/{id:int}/like", "POST", member=True)
     def like(self, id: int) -> Response:
-        """Like somebody's post, or take that back."""
+        """Like another member's post, or remove the like."""
         row, who = self.readable(id), self.member["id"]
         if row["account_id"] == who:
             raise Refused("You cannot like your own post.")
@@ -196,13 +196,13 @@ class Forum(Moderating):
 
     @page("/posts/{id:int}/edit", member=True)
     def edit_post(self, id: int) -> Response:
-        """The form for writing a post of one's own anew."""
+        """Show the form for editing the member's own post."""
         row = self.own(id)
         return self.show("edit_post.html", post=row, draft=row["text"], wrong="")
 
     @page("/posts/{id:int}/edit", "POST", member=True)
     def change_post(self, id: int) -> Response:
-        """Write a post anew."""
+        """Edit the member's own post."""
         row, text = self.own(id), self.text("text")
         if wrong := _too(text, LONGEST_TEXT):
             return self.show("edit_post.html", 400, post=row, draft=text[:5000], wrong=wrong)
@@ -211,7 +211,7 @@ class Forum(Moderating):
 
     @page("/posts/{id:int}/delete", "POST", member=True)
     def delete_post(self, id: int) -> Response:
-        """Take a post of one's own away, with its likes; the one that opens a thread stays."""
+        """Delete the member's own post with its likes; the first post of a thread stays."""
         row = self.own(id)
         if row["opening"]:
             return self.go(f"/posts/{id}", "The first post of a thread cannot be deleted.")
@@ -223,13 +223,13 @@ class Forum(Moderating):
 
     @page("/posts/{id:int}/report", member=True)
     def report_form(self, id: int) -> Response:
-        """The form for reporting a post."""
+        """Show the form for reporting a post."""
         draft = {"reason": "", "remark": ""}
         return self.show("report_post.html", post=self._foreign(id), reasons=REASONS, draft=draft, wrong="")
 
     @page("/posts/{id:int}/report", "POST", member=True)
     def report(self, id: int) -> Response:
-        """Report somebody's post to the moderator, once."""
+        """Report another member's post to the moderator, once."""
         row, who = self._foreign(id), self.member["id"]
         draft = {"reason": self.form.get("reason"), "remark": self.text("remark")[:LONGEST_TEXT]}
         if draft["reason"] not in REASONS:
@@ -240,7 +240,7 @@ class Forum(Moderating):
         self.db.insert("forum_reports", post_id=id, account_id=who, **draft, state="open", created_at=self.stamp)
         return self.go(f"/posts/{id}", "The moderator will look at your report.")
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def _draft(self) -> dict[str, Any]:
         draft: dict[str, Any] | None = self.visit.kept.get("draft")
@@ -256,7 +256,7 @@ class Forum(Moderating):
 
 
 def _too(text: str, longest: int) -> str:
-    """What is wrong with the length of a text; empty if nothing is."""
+    """Return the error in the length of a text; empty if there is none."""
     if len(text) < 3:
         return "Write at least 3 characters."
     return f"The text has {len(text)} characters; the limit is {longest}." if len(text) > longest else ""

@@ -1,12 +1,12 @@
-"""Products, carts and orders as queries, and what sending costs."""
+"""Queries about products, carts and orders, and the delivery costs."""
 
 from __future__ import annotations
 
 CATEGORIES = ("kitchen", "garden", "office", "sports", "home", "travel")
 DELIVERY = {"standard": 490, "express": 990, "pickup": 0}
-"""Ways of delivery, and what each costs."""
+"""Delivery methods with their costs, in hundredths."""
 FREE_FROM = 5_000
-"""From this sum on standard delivery costs nothing."""
+"""Value from which standard delivery is free, in hundredths."""
 SORTS = {"name": "name", "price": "price", "rating": "rating DESC", "newest": "id DESC"}
 PRODUCTS = """SELECT shop_products.*, coalesce(rating, 0.0) AS rating, coalesce(reviews, 0) AS reviews
     FROM shop_products LEFT JOIN (SELECT product_id, round(avg(stars), 1) AS rating, count(*) AS reviews
@@ -19,10 +19,10 @@ WANT_LINES = """SELECT shop_order_lines.id, shop_order_lines.quantity, shop_orde
 
 
 def delivery_cost(way: str, goods: int) -> int:
-    """What it costs to send goods of this worth, all in hundredths.
+    """Return the delivery cost, in hundredths.
 
     Args:
         way: ``standard``, ``express`` or ``pickup``.
-        goods: what they cost together.
+        goods: total value of the goods, in hundredths.
     """
     return 0 if way == "standard" and goods >= FREE_FROM else DELIVERY[way]

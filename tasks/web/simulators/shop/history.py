@@ -1,5 +1,4 @@
-"""What lies in the shop when a world begins: products, reviews, and what the user has ordered, wished for and put
-aside."""
+"""Initial rows of the shop: products, reviews, and the user's orders, wish list and cart."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ COLORS = ("black", "white", "red", "blue", "green", "gray", "yellow")
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write it all."""
+    """Insert all rows."""
     _products(db, cast, rng.child("products"))
     _account(db, cast, rng.child("account"))
 

@@ -11,7 +11,7 @@ from .goods import CATEGORIES, DELIVERY, LINES, PRODUCTS, SORTS, WANT_LINES, del
 
 
 class Shop(Site):
-    """A shop."""
+    """The shop."""
 
     name = "shop"
     title = "Harbor Goods"
@@ -27,13 +27,13 @@ class Shop(Site):
 
     @page("/")
     def front(self) -> Response:
-        """Departments, and what is new."""
+        """Show the departments, and new products."""
         rows = self.db.rows(f"SELECT * FROM ({PRODUCTS}) ORDER BY id DESC LIMIT 6")
         return self.show("front.html", rows=rows, categories=CATEGORIES)
 
     @page("/products")
     def products(self) -> Response:
-        """Products that meet the conditions of the query."""
+        """List the products that match the query."""
         query, wrong = self.query, ""
         most = query.get("max")
         try:
@@ -53,14 +53,14 @@ class Shop(Site):
 
     @page("/products/{id:int}")
     def product(self, id: int) -> Response:
-        """One product with its reviews."""
+        """Show one product with its reviews."""
         row = self.find(f"({PRODUCTS})", id, "product")
         reviews = self.db.rows("SELECT * FROM shop_reviews WHERE product_id = ? ORDER BY created_at DESC, id DESC", id)
         return self.show("product.html", product=row, found=self.paged(reviews))
 
     @page("/products/{id:int}/review", "POST", member=True)
     def review(self, id: int) -> Response:
-        """Write a review of something that was delivered, once."""
+        """Write a review of a delivered product, once."""
         self.find("shop_products", id, "product")
         stars, text = self.form.get("stars"), self.form.get("text")
         if stars not in ("1", "2", "3", "4", "5"):
@@ -76,13 +76,13 @@ class Shop(Site):
 
     @page("/cart", member=True)
     def cart(self) -> Response:
-        """What is in the cart."""
+        """Show the cart."""
         lines = self._lines()
         return self.show("cart.html", lines=lines, total=sum(line["price"] * line["quantity"] for line in lines))
 
     @page("/cart", "POST", member=True)
     def set_cart(self) -> Response:
-        """Put a product into the cart, change how many there are, or take it out."""
+        """Add a product to the cart, change its quantity, or remove it."""
         id, asked = self.form.get("product"), self.form.get("quantity", "1")
         product = self.find("shop_products", number(id), "product")
         if not (asked.isascii() and asked.isdecimal() and len(asked) < 4):
@@ -104,14 +104,14 @@ class Shop(Site):
 
     @page("/wishes", member=True)
     def wishes(self) -> Response:
-        """The wish list."""
+        """Show the wish list."""
         wished = "SELECT product_id FROM shop_wishes WHERE account_id = ?"
         rows = self.db.rows(f"SELECT * FROM ({PRODUCTS}) WHERE id IN ({wished}) ORDER BY name, id", self.member["id"])
         return self.show("wishes.html", found=self.paged(rows))
 
     @page("/wishes", "POST", member=True)
     def set_wish(self) -> Response:
-        """Put a product on the wish list, or take it off."""
+        """Add a product to the wish list, or remove it."""
         id = self.form.get("product")
         product = self.find("shop_products", number(id), "product")
         mine = (self.member["id"], product["id"])
@@ -128,14 +128,14 @@ class Shop(Site):
 
     @page("/checkout", member=True)
     def checkout(self) -> Response:
-        """First step: where to."""
+        """First step: choose the address."""
         if not self._lines():
             return self.go("/cart", "Your cart is empty.")
         return self.show("address.html", addresses=self._addresses(), chosen=self.visit.kept.get("address"))
 
     @page("/addresses", "POST", member=True)
     def add_address(self) -> Response:
-        """Add an address while checking out."""
+        """Add an address during the checkout."""
         columns = {name: self.form.get(name)[:80] for name in ("label", "street", "city")}
         if not all(columns.values()):
             return self.go("/checkout", "Fill in all three fields of the address.")
@@ -147,7 +147,7 @@ class Shop(Site):
 
     @page("/checkout/delivery", "POST", member=True)
     def choose_address(self) -> Response:
-        """Second step: how."""
+        """Second step: choose the delivery method."""
         chosen = next((row for row in self._addresses() if str(row["id"]) == self.form.get("address")), None)
         if chosen is None:
             return self.go("/checkout", "Choose an address.")
@@ -156,12 +156,12 @@ class Shop(Site):
 
     @page("/checkout/delivery", member=True)
     def delivery(self) -> Response:
-        """The form of the second step."""
+        """Show the form of the second step."""
         return self.show("delivery.html", ways=DELIVERY, chosen=self.visit.kept.get("delivery", ""))
 
     @page("/checkout/review", "POST", member=True)
     def choose_delivery(self) -> Response:
-        """Third step: is it right?"""
+        """Third step: confirm the order."""
         if self.form.get("delivery") not in DELIVERY:
             return self.go("/checkout/delivery", "Choose a delivery method.")
         self.keep(delivery=self.form.get("delivery"))
@@ -169,7 +169,7 @@ class Shop(Site):
 
     @page("/checkout/review", member=True)
     def check(self) -> Response:
-        """What is about to be ordered."""
+        """Show the order for confirmation."""
         address, way = self._chosen()
         lines = self._lines()
         total = sum(line["price"] * line["quantity"] for line in lines)
@@ -179,7 +179,7 @@ class Shop(Site):
 
     @page("/orders", "POST", member=True)
     def order(self) -> Response:
-        """Order what is in the cart."""
+        """Order the content of the cart."""
         address, way = self._chosen()
         lines = self._lines()
         for line in lines:
@@ -205,7 +205,7 @@ class Shop(Site):
 
     @page("/orders", member=True)
     def orders(self) -> Response:
-        """The member's orders, newest first."""
+        """List the member's orders, newest first."""
         rows = self.db.rows(
             "SELECT * FROM shop_orders WHERE account_id = ? ORDER BY created_at DESC, id DESC", self.member["id"]
         )
@@ -213,14 +213,14 @@ class Shop(Site):
 
     @page("/orders/{id:int}", member=True)
     def one_order(self, id: int) -> Response:
-        """One order."""
+        """Show one order."""
         row = self._order(id)
         address = self.db.row("SELECT * FROM shop_addresses WHERE id = ?", row["address_id"])
         return self.show("order.html", order=row, lines=self.db.rows(WANT_LINES, id), address=address)
 
     @page("/orders/{id:int}/cancel", "POST", member=True)
     def cancel(self, id: int) -> Response:
-        """Call off an order that has not been sent."""
+        """Cancel an order that has not been sent."""
         row = self._order(id)
         if row["status"] != "placed":
             return self.go(f"/orders/{id}", f"This order is {row['status']} and can no longer be cancelled.")
@@ -229,7 +229,7 @@ class Shop(Site):
             self.db.update("shop_products", line["product_id"], stock=line["stock"] + line["quantity"])
         return self.go(f"/orders/{id}", "The order was cancelled.")
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def _lines(self) -> list[Row]:
         return self.db.rows(LINES, self.member["id"])

@@ -1,4 +1,4 @@
-"""What members do in the tracker: report, comment, assign, label, plan, close, and link what is there twice."""
+"""Pages of the tracker that change issues: create, comment, assign, label, plan, close, and mark duplicates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..site import Refused, Site, page
 from .rows import COMMENTS, ISSUES, LABELS, LONGEST_TEXT, LONGEST_TITLE, MILESTONES, PRIORITIES, TEAM
 
 WRONG = {"title": "", "text": "", "priority": "", "assignee": "", "milestone": ""}
-"""What is wrong with the fields of an issue: nothing."""
+"""Errors of a valid issue form, by field."""
 
 
 class Changing(Site):
@@ -21,14 +21,14 @@ class Changing(Site):
 
     @page("/projects/{id:int}/new", member=True)
     def new_issue(self, id: int) -> Response:
-        """First step: write."""
+        """First step: show the form."""
         kept = self.visit.kept.get("draft", {})
         empty = {"title": "", "text": "", "priority": "normal", "assignee": "", "milestone": ""}
         return self._form("new_issue.html", id, kept if kept.get("project") == id else empty, WRONG)
 
     @page("/projects/{id:int}/new", "POST", member=True)
     def write_issue(self, id: int) -> Response:
-        """Keep what was written, if it can become an issue."""
+        """Store the draft if it is valid."""
         draft, wrong = self._read(id, None)
         if any(wrong.values()):
             return self._form("new_issue.html", id, draft, wrong, 400)
@@ -37,7 +37,7 @@ class Changing(Site):
 
     @page("/check", member=True)
     def check(self) -> Response:
-        """Second step: is there one like it already?"""
+        """Second step: show similar issues."""
         draft = self._draft()
         words = set(re.findall(r"\w{5,}", draft["title"].lower()))
         rows = self.db.rows(f"SELECT * FROM ({ISSUES}) WHERE project_id = ? ORDER BY id DESC", draft["project"])
@@ -50,7 +50,7 @@ class Changing(Site):
 
     @page("/issues", "POST", member=True)
     def create(self) -> Response:
-        """Create the issue that was written."""
+        """Create the issue of the draft."""
         draft = self._draft()
         id = self.db.insert(
             "tracker_issues",
@@ -68,7 +68,7 @@ class Changing(Site):
 
     @page("/issues/{id:int}/edit", member=True)
     def edit(self, id: int) -> Response:
-        """The form for an issue."""
+        """Show the form for an issue."""
         row = self._editable(id)
         draft = {name: row[name] for name in ("title", "text", "priority")}
         draft |= {name: str(row[f"{name}_id"] or "") for name in ("assignee", "milestone")}
@@ -86,12 +86,12 @@ class Changing(Site):
 
     @page("/issues/{id:int}/labels", member=True)
     def labels(self, id: int) -> Response:
-        """The form for labels."""
+        """Show the form for labels."""
         return self.show("labels.html", issue=self._editable(id), labels=LABELS)
 
     @page("/issues/{id:int}/labels", "POST", member=True)
     def set_labels(self, id: int) -> Response:
-        """Give an issue the labels that are ticked, and no others."""
+        """Set an issue's labels to the checked ones."""
         self._editable(id)
         wanted = set(self.form.all("label"))
         if not wanted <= set(LABELS):
@@ -105,7 +105,7 @@ class Changing(Site):
 
     @page("/issues/{id:int}/close", "POST", member=True)
     def close(self, id: int) -> Response:
-        """Close an issue, or open it again; whoever has reported it may do so, too."""
+        """Close an issue, or reopen it; its reporter may do so, too."""
         row = self.find(f"({ISSUES})", id, "issue")
         if row["reporter_id"] != self.member["id"]:
             self._must_work(row)
@@ -117,12 +117,12 @@ class Changing(Site):
 
     @page("/issues/{id:int}/duplicate", member=True)
     def duplicate_form(self, id: int) -> Response:
-        """The form for saying that there is another issue about the same."""
+        """Show the form for marking an issue as a duplicate."""
         return self.show("duplicate.html", issue=self._editable(id), draft="", wrong="")
 
     @page("/issues/{id:int}/duplicate", "POST", member=True)
     def duplicate(self, id: int) -> Response:
-        """Close an issue because there is another one about the same."""
+        """Close an issue as a duplicate of another one."""
         row, said = self._editable(id), self.form.get("other")
         other = self.db.row("SELECT * FROM tracker_issues WHERE id = ?", number(said.removeprefix("#")))
         wrong = ""
@@ -139,7 +139,7 @@ class Changing(Site):
 
     @page("/issues/{id:int}/watch", "POST", member=True)
     def watch(self, id: int) -> Response:
-        """Watch an issue, or end that."""
+        """Watch an issue, or stop watching it."""
         self.find("tracker_issues", id, "issue")
         mine = (id, self.member["id"])
         had = self.db.row("SELECT id FROM tracker_watches WHERE issue_id = ? AND account_id = ?", *mine)
@@ -166,12 +166,12 @@ class Changing(Site):
 
     @page("/comments/{id:int}/edit", member=True)
     def edit_comment(self, id: int) -> Response:
-        """The form for a comment of one's own."""
+        """Show the form for the member's own comment."""
         return self._comment_form(self._own_comment(id))
 
     @page("/comments/{id:int}/edit", "POST", member=True)
     def change_comment(self, id: int) -> Response:
-        """Change a comment of one's own."""
+        """Change the member's own comment."""
         row, text = self._own_comment(id), self._text("text")
         if wrong := _too(text, LONGEST_TEXT):
             return self._comment_form({**row, "text": text[:5000]}, wrong)
@@ -180,7 +180,7 @@ class Changing(Site):
 
     @page("/comments/{id:int}/delete", "POST", member=True)
     def delete_comment(self, id: int) -> Response:
-        """Delete a comment of one's own."""
+        """Delete the member's own comment."""
         row = self._own_comment(id)
         self.db.delete("tracker_comments", id)
         return self.go(f"/issues/{row['issue_id']}", "The comment was deleted.")
@@ -188,19 +188,19 @@ class Changing(Site):
     # -- for all pages ----------------------------------------------------------------------------------------------
 
     def projects(self) -> list[Row]:
-        """All projects."""
+        """Return all projects."""
         return self.db.rows("SELECT * FROM tracker_projects ORDER BY id")
 
     def people(self) -> list[Row]:
-        """Everybody, by name."""
+        """Return all members by name."""
         return self.db.rows("SELECT id, name FROM accounts WHERE site = ? ORDER BY name, id", self.name)
 
     def works_on(self, project: int) -> bool:
-        """Whether who is logged in works on a project."""
+        """Return whether the logged-in member works on a project."""
         sql = "SELECT id FROM tracker_members WHERE project_id = ? AND account_id = ?"
         return bool(self.visit.account) and self.db.row(sql, project, self.visit.account) is not None
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def _form(
         self, template: str, project: int, draft: dict[str, Any], wrong: dict[str, str], status: int = 200, **more: Any
@@ -211,7 +211,7 @@ class Changing(Site):
         return self.show(template, status, project=row, draft=draft, wrong=wrong, **values, **more)
 
     def _read(self, project: int, row: Row | None) -> tuple[dict[str, str], dict[str, str]]:
-        """The fields of an issue as they were sent, and what is wrong with each."""
+        """Return the entered fields of an issue and their errors, by field."""
         self.find("tracker_projects", project, "project")
         draft = {name: self._text(name) for name in WRONG}
         wrong = {**WRONG, "title": _too(draft["title"], LONGEST_TITLE)}
@@ -268,7 +268,7 @@ class Changing(Site):
 
 
 def _too(text: str, longest: int) -> str:
-    """What is wrong with the length of a text; empty if nothing is."""
+    """Return the error in the length of a text; empty if there is none."""
     if len(text) < 3:
         return "Write at least 3 characters."
     return f"The text has {len(text)} characters; the limit is {longest}." if len(text) > longest else ""

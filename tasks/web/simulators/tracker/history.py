@@ -1,4 +1,4 @@
-"""What has been reported, discussed and planned in the tracker when a world begins."""
+"""Initial rows of the tracker: projects, milestones, issues and comments."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KINDS = (
     ("Desk", "Tools for the support team"),
 )
 PEOPLE, OWN = 13, 3
-"""Accounts, and projects that the user works on."""
+"""Number of accounts, and of projects that the user works on."""
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write it all."""
+    """Insert all rows."""
     people = join(db, cast, rng.child("people"), "tracker", PEOPLE)
     _projects(db, cast, people, rng.child("projects"))
     _issues(db, cast, people, rng.child("issues"))

@@ -1,4 +1,4 @@
-"""``Tracker``: projects with issues, comments, labels, milestones and those who work on them."""
+"""``Tracker``: projects with issues, comments, labels, milestones and members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .rows import COMMENTS, ISSUES, LABELS, MILESTONES, PRIORITIES, SORTS, TEAM
 
 
 class Tracker(Changing):
-    """An issue tracker."""
+    """The issue tracker."""
 
     name = "tracker"
     title = "Clockwork Tracker"
@@ -25,12 +25,12 @@ class Tracker(Changing):
 
     @page("/")
     def front(self) -> Response:
-        """The projects, and the form for searching issues."""
+        """Show the projects, and the form for searching issues."""
         return self.show("front.html", projects=self.projects())
 
     @page("/projects/{id:int}")
     def project(self, id: int) -> Response:
-        """A project: who works on it, and its milestones."""
+        """Show a project: its members and its milestones."""
         row = self.find("tracker_projects", id, "project")
         lead = self.find("accounts", row["lead_id"], "person")
         milestones = self.paged(self.db.rows(f"SELECT * FROM ({MILESTONES}) WHERE project_id = ? ORDER BY due, id", id))
@@ -39,7 +39,7 @@ class Tracker(Changing):
 
     @page("/milestones/{id:int}")
     def milestone(self, id: int) -> Response:
-        """A milestone, and what is planned for it."""
+        """Show a milestone with its issues."""
         row = self.find(f"({MILESTONES})", id, "milestone")
         issues = self.db.rows(f"SELECT * FROM ({ISSUES}) WHERE milestone_id = ? ORDER BY id DESC", id)
         project = self.find("tracker_projects", row["project_id"], "project")
@@ -47,7 +47,7 @@ class Tracker(Changing):
 
     @page("/issues")
     def issues(self) -> Response:
-        """Issues that meet the conditions of the query."""
+        """List the issues that match the query."""
         query, sort = self.query, self.query.get("sort", "newest")
         who = query.get("assignee")
         rows = self.db.rows(
@@ -74,24 +74,24 @@ class Tracker(Changing):
 
     @page("/mine", member=True)
     def mine(self) -> Response:
-        """What is assigned to the member and open, the most urgent first."""
+        """List the open issues assigned to the member, the most urgent first."""
         where = f"assignee_id = ? AND status = 'open' ORDER BY {SORTS['priority']}"
         return self._listed("mine", where)
 
     @page("/reported", member=True)
     def reported(self) -> Response:
-        """What the member has reported, newest first."""
+        """List the issues that the member has reported, newest first."""
         return self._listed("reported", f"reporter_id = ? ORDER BY {SORTS['newest']}")
 
     @page("/watching", member=True)
     def watching(self) -> Response:
-        """What the member watches."""
+        """List the issues that the member watches."""
         watched = "SELECT issue_id FROM tracker_watches WHERE account_id = ?"
         return self._listed("watching", f"id IN ({watched}) ORDER BY {SORTS['title']}")
 
     @page("/issues/{id:int}")
     def issue(self, id: int) -> Response:
-        """An issue with its comments."""
+        """Show an issue with its comments."""
         row, who = self.find(f"({ISSUES})", id, "issue"), self.visit.account
         comments = self.db.rows(f"SELECT * FROM ({COMMENTS}) WHERE issue_id = ? ORDER BY created_at, id", id)
         watches = self.db.row("SELECT id FROM tracker_watches WHERE issue_id = ? AND account_id = ?", id, who)

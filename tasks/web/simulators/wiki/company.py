@@ -1,4 +1,4 @@
-"""The company that the wiki is about: what its pages are called, and what is written on them."""
+"""The company that the wiki is about: sections, headings and texts of its pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ....rows.data import lists_beside, phrases_beside
 
 SECTIONS = ("handbook", "products", "how-tos", "people", "teams", "offices")
-"""What pages are sorted into."""
+"""Sections of pages."""
 HEADS: Mapping[str, tuple[str, ...]] = {
     "handbook": ("Rule", "Exceptions"),
     "products": ("Use", "Known problems"),
@@ -16,7 +16,7 @@ HEADS: Mapping[str, tuple[str, ...]] = {
     "teams": ("What we do",),
     "offices": ("Getting there", "Opening hours"),
 }
-"""Heads of the parts of pages, by section."""
+"""Headings of paragraphs, by section."""
 
 
 def phrases() -> Mapping[str, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What stands in the wiki when a world begins: pages with facts that point at each other, and how they came about."""
+"""Initial rows of the wiki: pages with facts that link to each other, and their versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .company import HEADS, phrases, sentences
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write it all."""
+    """Insert all rows."""
     wiki = _Writing(db, cast, rng.child("pages"))
     wiki.pages()
     wiki.facts()
@@ -23,7 +23,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
 
 @dataclass
 class _Writing:
-    """The pages of one wiki, by section."""
+    """Writer of the pages of one wiki; ``made`` has their ids by section."""
 
     db: Database
     cast: Cast
@@ -31,7 +31,7 @@ class _Writing:
     made: dict[str, list[int]] = field(default_factory=dict)
 
     def pages(self) -> None:
-        """Every page, empty yet: facts point from one to another in all directions."""
+        """Insert every page, still empty, since facts link pages in all directions."""
         rng, words, texts = self.rng, self.cast.words, phrases()
         others = rng.sample(list(self.cast.others), 15)
         self.make("people", [self.cast.user.name, *(person.name for person in others)])
@@ -47,7 +47,7 @@ class _Writing:
         self.make("how-tos", rng.sample(list(texts["how_tos"]), 10))
 
     def make(self, section: str, titles: list[str]) -> None:
-        """Pages of a section, some of which somebody protects."""
+        """Insert the pages of a section, some of them protected."""
         share = {"handbook": 0.4, "products": 0.15, "how-tos": 0.2}.get(section, 0.0)
         for title in titles:
             keeper = self.rng.pick(self.cast.others).name if self.rng.random() < share else ""
@@ -55,12 +55,12 @@ class _Writing:
             self.made.setdefault(section, []).append(id)
 
     def fact(self, page: int, label: str, value: str = "", of: str = "") -> None:
-        """A fact of a page; with ``of``, another page of that section."""
+        """Insert a fact of a page; with ``of``, a link to another page of that section."""
         to = self.rng.pick([one for one in self.made[of] if one != page]) if of else 0
         self.db.insert("wiki_facts", page_id=page, label=label, value=value, to_page_id=to)
 
     def facts(self) -> None:
-        """Facts of every page."""
+        """Insert the facts of every page."""
         rng, numbers = self.rng, self.rng.sample(range(3000, 10_000), 60)  # none looks like a year
         for page in self.made["people"]:
             self.fact(page, "Role", rng.pick(phrases()["roles"]))
@@ -88,7 +88,7 @@ class _Writing:
             self.fact(page, "Valid from", self.cast.day(-rng.randint(100, 2500)))
 
     def texts(self, rng: Rng) -> None:
-        """Parts of pages with all their versions."""
+        """Insert the paragraphs of pages with all their versions."""
         authors = [self.cast.user.name, *(person.name for person in rng.sample(list(self.cast.others), 9))]
         minutes = iter(rng.sample(range(2000, 900_000), 500))  # no two changes at once: there is always a last one
         for section, pages in self.made.items():
@@ -112,7 +112,7 @@ class _Writing:
 
 
 def _versions(rng: Rng, head: str, count: int) -> list[str]:
-    """How a text came about: every version is the one before with a sentence more, or with another one."""
+    """Return the versions of a text: each adds a sentence to the previous one, or replaces one."""
     pool = list(sentences()[head])
     rng.shuffle(pool)
     said, found = pool[:2], [" ".join(pool[:2])]
@@ -123,7 +123,7 @@ def _versions(rng: Rng, head: str, count: int) -> list[str]:
 
 
 def _talk(db: Database, cast: Cast, rng: Rng) -> None:
-    """What people say of pages, and what the user watches."""
+    """Insert comments on pages, and the user's watch list."""
     me = account_of(db, "wiki")["id"]
     pages = [row["id"] for row in db.rows("SELECT id FROM wiki_pages ORDER BY id")]
     for page in rng.sample(pages, 22):

@@ -1,4 +1,4 @@
-"""``Reading``: what everybody may do in the wiki: find pages, read them, and see who changed what."""
+"""``Reading``: the public pages of the wiki: search, pages, and their changes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SORTS = {"name": "title", "changed": "changed DESC", "oldest": "changed"}
 
 
 class Reading(Site):
-    """What is read."""
+    """The public pages of the wiki."""
 
     @page("/")
     def front(self) -> Response:
-        """Sections and the search."""
+        """Show the sections and the search form."""
         return self.show("front.html", sections=SECTIONS)
 
     @page("/pages")
     def pages(self) -> Response:
-        """Pages that meet the conditions of the query; those that are called so come before those that say so."""
+        """List the pages that match the query, matching titles before matching texts."""
         sort = self.query.get("sort", "name")
         rows = self.db.rows(
             f"""SELECT * FROM ({PAGES}) WHERE (section = ?2 OR ?2 = '') AND (?1 = '' OR
@@ -41,7 +41,7 @@ class Reading(Site):
 
     @page("/pages/{id:int}")
     def one(self, id: int) -> Response:
-        """One page."""
+        """Show one page."""
         return self.show(
             "page.html",
             page=self.find(f"({PAGES})", id, "page"),
@@ -57,19 +57,19 @@ class Reading(Site):
 
     @page("/pages/{id:int}/history")
     def history(self, id: int) -> Response:
-        """All versions of a page, newest first."""
+        """List all versions of a page, newest first."""
         row = self.find("wiki_pages", id, "page")
         rows = self.db.rows(f"{CHANGES} WHERE page_id = ? ORDER BY created_at DESC, wiki_revisions.id DESC", id)
         return self.show("history.html", page=row, found=self.paged(rows))
 
     @page("/versions/{id:int}")
     def version(self, id: int) -> Response:
-        """What a change made of a part of a page."""
+        """Show one version of a paragraph."""
         return self.show("version.html", version=self.find(f"({CHANGES})", id, "version"))
 
     @page("/changes")
     def changes(self) -> Response:
-        """Changes of all pages, newest first."""
+        """List the changes of all pages, newest first."""
         rows = self.db.rows(
             f"""{CHANGES} WHERE (author = ?1 OR ?1 = '') AND (section = ?2 OR ?2 = '')
                 ORDER BY created_at DESC, wiki_revisions.id DESC""",
@@ -81,12 +81,12 @@ class Reading(Site):
 
     @page("/pages/{id:int}/talk")
     def talk(self, id: int) -> Response:
-        """What people say about a page."""
+        """List the comments on a page."""
         row = self.find("wiki_pages", id, "page")
         rows = self.db.rows("SELECT * FROM wiki_comments WHERE page_id = ? ORDER BY created_at DESC, id DESC", id)
         return self.show("talk.html", page=row, found=self.paged(rows))
 
     def watched(self, page: int) -> Row | None:
-        """The row that says that whoever is logged in watches a page."""
+        """Return the row for a page on the logged-in member's watch list, or ``None``."""
         account = self.visit.account
         return self.db.row("SELECT * FROM wiki_watches WHERE account_id = ? AND page_id = ?", account, page)

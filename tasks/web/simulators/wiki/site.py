@@ -1,4 +1,4 @@
-"""``Wiki``: what a company knows of itself: pages with facts and paragraphs, their versions, and talk about them."""
+"""``Wiki``: a company wiki of pages with facts and paragraphs, their versions, and comments."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .company import SECTIONS
 from .reading import FACTS, PAGES, Reading
 
 LONGEST = 4000
-"""Characters of a paragraph."""
+"""Most characters of a paragraph."""
 
 
 class Wiki(Reading):
-    """A wiki."""
+    """The company wiki."""
 
     name = "wiki"
     title = "Northfold Wiki"
@@ -28,7 +28,7 @@ class Wiki(Reading):
 
     @page("/parts/{id:int}/edit", member=True)
     def edit(self, id: int) -> Response:
-        """The form that changes a paragraph."""
+        """Show the form for a paragraph."""
         part = self.find("wiki_parts", id, "paragraph")
         row = self._open(part["page_id"])
         return self.show("edit.html", page=row, part=part, body=part["body"], note="", wrong={})
@@ -50,12 +50,12 @@ class Wiki(Reading):
 
     @page("/pages/{id:int}/parts", member=True)
     def more(self, id: int) -> Response:
-        """The form for one more paragraph."""
+        """Show the form for a new paragraph."""
         return self.show("part.html", page=self._open(id), head="", body="", note="", wrong={})
 
     @page("/pages/{id:int}/parts", "POST", member=True)
     def added(self, id: int) -> Response:
-        """Put a paragraph at the end of a page."""
+        """Append a paragraph to a page."""
         row = self._open(id)
         head, body, note = (self.form.get(name) for name in ("head", "body", "note"))
         wrong = self._wrong(body, note)
@@ -72,14 +72,14 @@ class Wiki(Reading):
 
     @page("/pages/{id:int}/facts", member=True)
     def facts(self, id: int) -> Response:
-        """The form that changes facts."""
+        """Show the form for facts."""
         row, facts = self._open(id), self._own_facts(id)
         values = {fact["id"]: fact["value"] for fact in facts}
         return self.show("facts.html", page=row, facts=facts, values=values, note="", wrong={})
 
     @page("/pages/{id:int}/facts", "POST", member=True)
     def facts_set(self, id: int) -> Response:
-        """Change facts; those that point at other pages stay."""
+        """Change facts; those that link to other pages stay."""
         row, facts, note = self._open(id), self._own_facts(id), self.form.get("note")
         values = {fact["id"]: self.form.get(f"fact{fact['id']}", fact["value"]) for fact in facts}
         wrong = {str(fact): "Enter between 1 and 80 characters." for fact, value in values.items()
@@ -98,7 +98,7 @@ class Wiki(Reading):
 
     @page("/versions/{id:int}/restore", "POST", member=True)
     def restored(self, id: int) -> Response:
-        """Let a paragraph read again as it did."""
+        """Restore an earlier version of a paragraph."""
         version = self.find("wiki_revisions", id, "version")
         row = self._open(version["page_id"])
         part = self.db.row("SELECT * FROM wiki_parts WHERE id = ?", version["part_id"])
@@ -114,13 +114,13 @@ class Wiki(Reading):
 
     @page("/new", member=True)
     def new(self) -> Response:
-        """First step: what it is called and where it belongs."""
+        """First step: show the form for title and section."""
         kept = self.visit.kept
         return self.show("new.html", sections=SECTIONS, name=kept.get("title", ""), chosen=kept.get("section", ""))
 
     @page("/new", "POST", member=True)
     def named(self) -> Response:
-        """Keep that, unless there is such a page."""
+        """Store title and section, unless such a page exists."""
         title, section = self.form.get("title"), self.form.get("section")
         self.keep(title=title[:100], section=section if section in SECTIONS else None)
         if not 0 < len(title) <= 80:
@@ -133,13 +133,13 @@ class Wiki(Reading):
 
     @page("/new/text", member=True)
     def new_text(self) -> Response:
-        """Second step: its first paragraph."""
+        """Second step: show the form for the first paragraph."""
         kept = self._begun()
         return self.show("new_text.html", head=kept.get("head", ""), body=kept.get("body", ""), wrong={})
 
     @page("/new/text", "POST", member=True)
     def written(self) -> Response:
-        """Keep that."""
+        """Store the first paragraph."""
         self._begun()
         head, body = self.form.get("head"), self.form.get("body")
         wrong = {} if 0 < len(body) <= LONGEST else {"body": f"Enter between 1 and {LONGEST} characters."}
@@ -152,12 +152,12 @@ class Wiki(Reading):
 
     @page("/new/preview", member=True)
     def preview(self) -> Response:
-        """Third step: is it right?"""
+        """Third step: show a preview."""
         return self.show("preview.html", kept=self._begun(whole=True))
 
     @page("/new/publish", "POST", member=True)
     def published(self) -> Response:
-        """Make the page."""
+        """Create the page."""
         kept = self._begun(whole=True)
         if self.db.row("SELECT id FROM wiki_pages WHERE lower(title) = lower(?)", kept["title"]):
             return self.go("/new", f"A page named {kept['title']!r} already exists.")
@@ -171,7 +171,7 @@ class Wiki(Reading):
 
     @page("/pages/{id:int}/talk", "POST", member=True)
     def said(self, id: int) -> Response:
-        """Say something about a page, whether it is protected or not."""
+        """Comment on a page, whether it is protected or not."""
         self.find("wiki_pages", id, "page")
         text = self.form.get("text")
         if not 0 < len(text) <= 1000:
@@ -182,7 +182,7 @@ class Wiki(Reading):
 
     @page("/comments/{id:int}/delete", "POST", member=True)
     def unsaid(self, id: int) -> Response:
-        """Take back what one has said oneself."""
+        """Delete the member's own comment."""
         row = self.find("wiki_comments", id, "comment")
         if row["author"] != self.member["name"]:
             raise Refused("This is someone else's comment.")
@@ -191,14 +191,14 @@ class Wiki(Reading):
 
     @page("/watching", member=True)
     def watching(self) -> Response:
-        """What the member watches."""
+        """List the pages that the member watches."""
         mine = "SELECT page_id FROM wiki_watches WHERE account_id = ?"
         rows = self.db.rows(f"SELECT * FROM ({PAGES}) WHERE id IN ({mine}) ORDER BY title, id", self.member["id"])
         return self.show("watching.html", found=self.paged(rows))
 
     @page("/pages/{id:int}/watch", "POST", member=True)
     def watch(self, id: int) -> Response:
-        """Watch a page, or stop watching it; from there on the list where one was."""
+        """Watch a page, or stop watching it; from the list, return to the list."""
         row, had, off = self.find("wiki_pages", id, "page"), self.watched(id), self.form.get("how") == "off"
         if off and had is not None:
             self.db.delete("wiki_watches", had["id"])
@@ -207,10 +207,10 @@ class Wiki(Reading):
         where = "/watching" if self.form.get("from") == "list" else f"/pages/{id}"
         return self.go(where, f"{row['title']} is {'no longer' if off else 'now'} on your list.")
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def _open(self, id: int) -> Row:
-        """A page that may be changed."""
+        """Return a page that the member may change."""
         row = self.find("wiki_pages", id, "page")
         if row["protected_by"] and row["protected_by"] != self.member["name"]:
             raise Refused(f"This page is protected: only {row['protected_by']} may change it.")

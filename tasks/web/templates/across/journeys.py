@@ -1,4 +1,4 @@
-"""Tasks over the shop and the booking site: what is known on one is needed on the other."""
+"""Tasks across the shop and the booking site: a fact from one site is needed on the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONLY = "Don't order anything already in my cart in the store; I no longer need i
 
 @template("shop", "booking", kind="cross")
 def cross_sum(scene: Scene) -> TaskDraft:
-    """What an order and a stay cost together."""
+    """Ask for the total price of an order and a stay."""
     stay = scene.pick(mine(scene))
     order = _open_order(scene)
     prompt = (
@@ -41,7 +41,7 @@ def cross_sum(scene: Scene) -> TaskDraft:
 
 @template("shop", "booking", kind="cross")
 def cross_watch(scene: Scene) -> TaskDraft:
-    """A price alert for as much as an order cost."""
+    """Set a price alert at the price of an order."""
     me = account_of(scene.db, "booking")["id"]
     orders = scene.db.rows("SELECT * FROM shop_orders WHERE account_id = ?", account_of(scene.db, "shop")["id"])
     order = scene.pick(orders)
@@ -70,7 +70,7 @@ def cross_watch(scene: Scene) -> TaskDraft:
 
 @template("shop", "booking", kind="cross")
 def cross_cancel_dearer(scene: Scene) -> TaskDraft:
-    """Of an order and a stay the one that costs more has to go."""
+    """Cancel the more expensive one of an order and a stay."""
     stay = scene.pick([row for row in mine(scene) if last_free(row) >= scene.cast.day(0)])
     order = _open_order(scene)
     scene.need(order["total"] != stay["total"])
@@ -109,7 +109,7 @@ def cross_cancel_dearer(scene: Scene) -> TaskDraft:
 
 @template("shop", "booking", kind="cross")
 def cross_wish_below_a_night(scene: Scene) -> TaskDraft:
-    """The dearest product of a department that costs less than a night somewhere."""
+    """Wish for the most expensive product of a department that costs less than a night in a room."""
     me = account_of(scene.db, "shop")["id"]
     place = scene.row("SELECT * FROM booking_places")
     room, category = scene.pick(rooms_of(scene.db, place["id"])), scene.pick(CATEGORIES)
@@ -145,7 +145,7 @@ def cross_wish_below_a_night(scene: Scene) -> TaskDraft:
 
 @template("shop", "booking", kind="cross")
 def cross_one_each(scene: Scene) -> TaskDraft:
-    """As many pieces as there are guests in a stay."""
+    """Order as many pieces as a stay has guests."""
     stay = scene.pick(mine(scene))
     product = _product(scene, stay["guests"])
     address = scene.row("SELECT * FROM shop_addresses WHERE account_id = ?", account_of(scene.db, "shop")["id"])
@@ -169,7 +169,7 @@ def cross_one_each(scene: Scene) -> TaskDraft:
 
 @template("shop", "booking", kind="cross", held_out=True)
 def cross_send_there(scene: Scene) -> TaskDraft:
-    """Order something to where somebody will stay, an address that the shop does not know yet."""
+    """Order something to the address of a stay, which the shop does not know yet."""
     stay = scene.pick(mine(scene))
     place = scene.row("SELECT * FROM booking_places WHERE id = ?", stay["place_id"])
     way, many = scene.pick(("standard", "express")), scene.rng.randint(1, 3)
@@ -197,7 +197,7 @@ def cross_send_there(scene: Scene) -> TaskDraft:
 
 
 def _open_order(scene: Scene) -> Row:
-    """The user's only order that is not sent yet."""
+    """Return the user's only order that has not been sent yet."""
     me = account_of(scene.db, "shop")["id"]
     rows = scene.db.rows("SELECT * FROM shop_orders WHERE account_id = ? AND status = 'placed'", me)
     scene.need(len(rows) == 1)
@@ -209,14 +209,14 @@ def _cart(scene: Scene) -> list[Row]:
 
 
 def _product(scene: Scene, many: int) -> Row:
-    """Something that is in stock, and not in the cart."""
+    """Draw a product that is in stock and not in the cart."""
     held = [line["product_id"] for line in _cart(scene)]
     rows = scene.db.rows("SELECT * FROM shop_products WHERE stock >= ?", many)
     return scene.pick([row for row in rows if row["id"] not in held])
 
 
 def _ordered(scene: Scene, product: Row, many: int, way: str, address: int | AtLeast) -> tuple[Must, ...]:
-    """What changes when one product is ordered, and the cart was emptied before."""
+    """Return the changes when one product is ordered after emptying the cart."""
     goods, me = product["price"] * many, account_of(scene.db, "shop")["id"]
     total = goods + delivery_cost(way, goods)
     columns: dict[str, Any] = {"status": "placed", "total": total, "delivery": way, "address_id": address}
@@ -230,7 +230,7 @@ def _ordered(scene: Scene, product: Row, many: int, way: str, address: int | AtL
 
 
 def _fill_cart(walk: Walk, product: str, many: str) -> None:
-    """Empty the cart, and put so many of a product into it."""
+    """Empty the cart, and add a number of pieces of a product."""
     walk.goto("shop")
     walk.click(walk.word("cart"))
     for entry in walk.entries():
@@ -241,7 +241,7 @@ def _fill_cart(walk: Walk, product: str, many: str) -> None:
 
 
 def _finish(walk: Walk, way: str) -> None:
-    """The later steps of a checkout."""
+    """Take the last steps of a checkout."""
     walk.click(walk.word("continue"))
     walk.choose(walk.word("delivery"), f"{way} ({DELIVERY[way] / 100:.2f})")
     walk.click(walk.word("continue"))
@@ -250,4 +250,4 @@ def _finish(walk: Walk, way: str) -> None:
 
 
 JOURNEYS = (cross_sum, cross_watch, cross_cancel_dearer, cross_wish_below_a_night, cross_one_each, cross_send_there)
-"""Every one of them."""
+"""All templates across both sites."""

@@ -1,4 +1,4 @@
-"""Tasks of the booking site: what somebody finds out, saves and says there."""
+"""Tasks of the booking site: looking up facts, saving places, and reviewing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .ways import mine, open_place, said, search, some_dates
 
 @template("booking", kind="lookup")
 def booking_fact(scene: Scene) -> TaskDraft:
-    """A fact about a place whose name is given."""
+    """Ask for a fact about a place given by name."""
     place = scene.row("SELECT * FROM booking_places")
     room = scene.pick(rooms_of(scene.db, place["id"]))
     what = scene.rng.pick(("street", "price", "weekend"))
@@ -41,7 +41,7 @@ def booking_fact(scene: Scene) -> TaskDraft:
 
 @template("booking", kind="lookup")
 def booking_first_full(scene: Scene) -> TaskDraft:
-    """The first night in which a room type is full, at higher levels the first one after it that is free."""
+    """Ask for the first night in which a room type is full, at higher levels for the first free night after it."""
     place = scene.row("SELECT * FROM booking_places")
     room = scene.pick(rooms_of(scene.db, place["id"]))
     gone, again = taken(scene.db, room["id"]), scene.level > 2
@@ -79,7 +79,7 @@ def booking_first_full(scene: Scene) -> TaskDraft:
 
 @template("booking", kind="filter")
 def booking_cheapest(scene: Scene) -> TaskDraft:
-    """The cheapest place for some dates, at higher levels with stars and amenities."""
+    """Ask for the cheapest place for some dates, at higher levels with stars and amenities."""
     city, dates = scene.row("SELECT DISTINCT city FROM booking_places ORDER BY city")["city"], some_dates(scene)
     stars = scene.rng.randint(3, 4) if scene.level > 1 else 0
     amenities = scene.rng.sample(list(AMENITIES), min(2, scene.level // 2))
@@ -103,7 +103,7 @@ def booking_cheapest(scene: Scene) -> TaskDraft:
 
 @template("booking", kind="form")
 def booking_save(scene: Scene) -> TaskDraft:
-    """Save a place or take one off the list; at higher levels all of a city that have enough stars."""
+    """Save a place or remove one; at higher levels, save all places of a city that have enough stars."""
     me = account_of(scene.db, "booking")["id"]
     had = {row["place_id"]: row["id"] for row in scene.db.rows("SELECT * FROM booking_saved WHERE account_id = ?", me)}
     places = scene.db.rows("SELECT * FROM booking_places")
@@ -132,7 +132,7 @@ def booking_save(scene: Scene) -> TaskDraft:
 
 
 def _save_many(scene: Scene, me: object, had: dict[int, int], places: list[Row]) -> TaskDraft:
-    """All of a city that have enough stars."""
+    """Save all places of a city that have enough stars."""
     city, stars = scene.pick(sorted({row["city"] for row in places})), scene.rng.randint(3, 5)
     wanted = [row for row in places if row["city"] == city and row["stars"] >= stars]
     new = [row for row in wanted if row["id"] not in had]
@@ -193,4 +193,4 @@ def booking_review(scene: Scene) -> TaskDraft:
 
 
 TEMPLATES = (booking_fact, booking_first_full, booking_cheapest, booking_save, booking_review, *TRIPS)
-"""Every template of the booking site."""
+"""All templates of the booking site."""

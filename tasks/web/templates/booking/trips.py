@@ -15,7 +15,7 @@ from .ways import book, booked, mine, moved, open_place, open_stay, said, search
 
 @template("booking", kind="checkout")
 def booking_book(scene: Scene) -> TaskDraft:
-    """Book a room of a type that is told, at higher levels the cheapest of those that are free."""
+    """Book a room of a given type, at higher levels the cheapest free room."""
     place, dates = scene.row("SELECT * FROM booking_places"), some_dates(scene)
     free = [room for room in rooms_of(scene.db, place["id"]) if is_free(scene.db, room, dates)]
     free.sort(key=lambda room: cost(room, dates.nights))
@@ -35,7 +35,7 @@ def booking_book(scene: Scene) -> TaskDraft:
 
 @template("booking", kind="refusal")
 def booking_cancel(scene: Scene) -> TaskDraft:
-    """Cancel a stay; from some days before on that is refused, and the evidence is the last day on which it was not."""
+    """Cancel a stay. Shortly before it, the site refuses; the evidence is the last day on which it did not."""
     stay = scene.pick(mine(scene))
     today, last = scene.cast.day(0), last_free(stay)
     prompt = (
@@ -60,7 +60,7 @@ def booking_cancel(scene: Scene) -> TaskDraft:
 
 @template("booking", kind="form")
 def booking_move(scene: Scene) -> TaskDraft:
-    """Move a stay to other dates, at higher levels with other guests too, and tell what it costs then."""
+    """Move a stay to other dates, at higher levels also with other guests, and report the new price."""
     stay = scene.pick([row for row in mine(scene) if last_free(row) >= scene.cast.day(0)])
     room = scene.row("SELECT * FROM booking_rooms WHERE id = ?", stay["room_id"])
     days = scene.rng.randint(1, 6)
@@ -95,7 +95,7 @@ def booking_move(scene: Scene) -> TaskDraft:
 
 @template("booking", kind="moderation")
 def booking_double(scene: Scene) -> TaskDraft:
-    """Two stays at the same time: the dearer one has to go."""
+    """Cancel the more expensive one of two stays at the same time."""
     stay = scene.pick([row for row in mine(scene) if last_free(row) >= scene.cast.day(0)])
     first = Dates(stay["check_in"], stay["check_out"], 1).nights[-1]
     dates = Dates(first.isoformat(), (first + timedelta(days=scene.rng.randint(1, 3))).isoformat(), stay["guests"])
@@ -189,10 +189,10 @@ def _overlap(one: Row, two: Row) -> bool:
 
 
 def _read(walk: Walk) -> Dates:
-    """The dates of the stay that is on the page."""
+    """Return the dates of the stay on the current page."""
     guests = walk.fact(walk.word("guests"))
     return Dates(walk.fact(walk.word("arrive")), walk.fact(walk.word("leave")), int(guests))
 
 
 TRIPS = (booking_book, booking_cancel, booking_move, booking_double, booking_rebook)
-"""Those of stays."""
+"""Templates about stays."""

@@ -1,4 +1,4 @@
-"""How somebody goes about on the booking site: parts of solutions that several tasks share."""
+"""Parts of solutions on the booking site that several tasks share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def open_place(walk: Walk, name: str) -> None:
 
 
 def search(walk: Walk, city: str, dates: Dates, stars: int = 0, amenities: Iterable[str] = ()) -> None:
-    """Look for what is free, the cheapest first."""
+    """Search for free places, the cheapest first."""
     walk.goto("booking")
     walk.click(walk.word("places"))
     walk.choose(walk.word("city"), city)
@@ -37,20 +37,20 @@ def search(walk: Walk, city: str, dates: Dates, stars: int = 0, amenities: Itera
 
 
 def fill_dates(walk: Walk, dates: Dates) -> None:
-    """Enter from when to when, and how many."""
+    """Enter dates and guests."""
     walk.fill(walk.word("arrive"), dates.arrive)
     walk.fill(walk.word("leave"), dates.leave)
     walk.fill(walk.word("guests"), str(dates.guests))
 
 
 def book(walk: Walk, dates: Dates, room: str, guest: dict[str, str]) -> None:
-    """Book a room, from the page of a place on.
+    """Book a room, starting on the page of a place.
 
     Args:
-        walk: at the page of the place.
-        dates: of the stay.
-        room: type of it; empty for the cheapest that there is.
-        guest: what is asked about who comes, by column.
+        walk: walk at the page of the place.
+        dates: dates of the stay.
+        room: type of the room; empty for the cheapest one.
+        guest: details of the guest, by column.
     """
     fill_dates(walk, dates)
     walk.click(walk.word("book"))
@@ -74,13 +74,13 @@ def open_stay(walk: Walk, place: str, status: str = "booked") -> None:
 
 
 def said(dates: Dates) -> str:
-    """Dates and guests in words."""
+    """Return dates and guests in words."""
     people = "1 person" if dates.guests == 1 else f"{dates.guests} people"
     return f"from {dates.arrive} to {dates.leave} for {people}"
 
 
 def some_dates(scene: Scene, guests: int | None = None) -> Dates:
-    """Some nights that are yet to come."""
+    """Draw some nights in the future."""
     first = scene.rng.randint(2, 40)
     nights = scene.rng.randint(2, 5)
     assert first < AHEAD
@@ -88,7 +88,7 @@ def some_dates(scene: Scene, guests: int | None = None) -> Dates:
 
 
 def booked(db: Database, room: Row, dates: Dates, guest: dict[str, str]) -> Must:
-    """The new row that a booking makes."""
+    """Return the row that a booking inserts."""
     return inserted(
         "booking_stays",
         "booking",
@@ -104,20 +104,20 @@ def booked(db: Database, room: Row, dates: Dates, guest: dict[str, str]) -> Must
 
 
 def somebody(scene: Scene) -> dict[str, str]:
-    """Who comes, as the steps of a booking ask for it: somebody whom the user knows."""
+    """Draw a guest whom the user knows, with the details that a booking requires."""
     person = scene.pick(scene.cast.others)
     wish = scene.pick(("", "a quiet room", "a room on the ground floor", "we will arrive after nine"))
     return {"guest_name": person.name, "email": person.email, "phone": person.phone, "note": wish}
 
 
 def told(guest: dict[str, str]) -> str:
-    """The same in words."""
+    """Return the details of a guest in words."""
     wish = f", with this special request: {guest['note']}" if guest["note"] else ", with no special request"
     return f"for {guest['guest_name']} ({guest['email']}, phone {guest['phone']}){wish}"
 
 
 def mine(scene: Scene, status: str = "booked") -> list[Row]:
-    """The user's stays with this status, of which no two are at one place."""
+    """Return the user's stays with this status, of which no two are at the same place."""
     me = account_of(scene.db, "booking")["id"]
     rows = scene.db.rows(f"SELECT * FROM ({STAYS}) WHERE account_id = ? AND status = ? ORDER BY check_in", me, status)
     places = [row["place_id"] for row in rows]
@@ -125,7 +125,7 @@ def mine(scene: Scene, status: str = "booked") -> list[Row]:
 
 
 def moved(stay: Row, days: int) -> Dates:
-    """The dates of a stay so many days later."""
+    """Return the dates of a stay moved by a number of days."""
     dates = Dates(stay["check_in"], stay["check_out"], stay["guests"])
     first = dates.nights[0] + timedelta(days=days)
     return Dates(first.isoformat(), (first + timedelta(days=len(dates.nights))).isoformat(), dates.guests)

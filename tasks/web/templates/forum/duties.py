@@ -1,4 +1,4 @@
-"""Tasks of the forum that a moderator has."""
+"""Tasks of the forum for a moderator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .walking import open_thread
 
 @template("forum", kind="moderation")
 def forum_moderate(scene: Scene) -> TaskDraft:
-    """Lock, pin or move a thread of a board that the user looks after, or end that; at higher levels two of these."""
+    """Lock, pin or move a thread of the user's board, or undo that; at higher levels two of these."""
     me = account_of(scene.db, "forum")["id"]
     mine = "SELECT id FROM forum_boards WHERE moderator_id = ?"
     row = scene.row(f"SELECT * FROM ({THREADS}) WHERE board_id IN ({mine})", me)
@@ -40,7 +40,7 @@ def forum_moderate(scene: Scene) -> TaskDraft:
             walk.click(walk.word("unlock" if row["locked"] else "lock"))
         if "pin" in acts:
             walk.click(walk.word("unpin" if row["pinned"] else "pin"))
-        if "move" in acts:  # last: in the other board the user may not be a moderator
+        if "move" in acts:  # last, since the user may not moderate the other board
             walk.choose(walk.word("target"), target["name"])
             walk.click(walk.word("move"))
         walk.answer()
@@ -50,7 +50,7 @@ def forum_moderate(scene: Scene) -> TaskDraft:
 
 @template("forum", kind="refusal")
 def forum_foreign_board(scene: Scene) -> TaskDraft:
-    """A thread in somebody else's board cannot be locked or pinned; the evidence is who looks after that board."""
+    """Lock or pin a thread. In another moderator's board this is impossible; the evidence is the moderator's name."""
     me, act = account_of(scene.db, "forum")["id"], scene.rng.pick(("lock", "pin"))
     column, own = f"{act}{'n' * (act == 'pin')}ed", scene.rng.random() < 0.45
     sql = f"SELECT thread.*, moderator_id FROM ({THREADS}) AS thread JOIN forum_boards ON forum_boards.id = board_id"

@@ -1,4 +1,4 @@
-"""Tasks of the forum: what is found in it, and what its members write."""
+"""Tasks of the forum: looking up facts, and writing posts."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ALONE = f"""SELECT * FROM ({POSTS}) AS post WHERE NOT hidden AND account_id <> ?
 
 
 def me_in(scene: Scene) -> Any:
-    """The number of the user's account."""
+    """Return the id of the user's account."""
     return account_of(scene.db, "forum")["id"]
 
 
 @template("forum", kind="lookup")
 def forum_member(scene: Scene) -> TaskDraft:
-    """A fact about a member, who at higher levels is not called by name."""
+    """Ask for a fact about a member, at higher levels without the member's name."""
     thread = scene.row(f"SELECT * FROM ({THREADS}) WHERE account_id <> ?", me_in(scene))
     named = scene.level < 3
     profile = scene.row("SELECT * FROM forum_profiles WHERE account_id = ?", thread["account_id"])
@@ -62,7 +62,7 @@ def forum_member(scene: Scene) -> TaskDraft:
 
 @template("forum", kind="filter")
 def forum_top_thread(scene: Scene) -> TaskDraft:
-    """The thread of a board with the most replies or likes; at higher levels only of those that are not locked."""
+    """Ask for the thread of a board with the most replies or likes; at higher levels only among unlocked ones."""
     board = scene.row("SELECT * FROM forum_boards")
     most, unlocked = scene.rng.pick(("replies", "likes")), scene.level > 2
     rows = scene.db.rows(
@@ -90,7 +90,7 @@ def forum_top_thread(scene: Scene) -> TaskDraft:
 
 @template("forum", kind="form")
 def forum_reply(scene: Scene) -> TaskDraft:
-    """Reply to a thread, and at higher levels subscribe to it too."""
+    """Reply to a thread, and at higher levels also subscribe to it."""
     me, too = me_in(scene), scene.level > 2
     followed = "SELECT thread_id FROM forum_follows WHERE account_id = ?"
     row = scene.row(f"SELECT * FROM forum_threads WHERE NOT locked AND id NOT IN ({followed})", me)
@@ -149,7 +149,7 @@ def forum_new_thread(scene: Scene) -> TaskDraft:
 
 @template("forum", kind="form")
 def forum_like(scene: Scene) -> TaskDraft:
-    """Like somebody's post, at higher levels those of two; or take a like back."""
+    """Like another member's post, at higher levels two posts; or remove a like."""
     me = me_in(scene)
     liked = {row["post_id"]: row["id"] for row in scene.db.rows("SELECT * FROM forum_likes WHERE account_id = ?", me)}
     off = scene.rng.random() < 0.35
@@ -176,7 +176,7 @@ def forum_like(scene: Scene) -> TaskDraft:
 
 @template("forum", kind="form")
 def forum_report(scene: Scene) -> TaskDraft:
-    """Report a post, which is known by its thread and author, or at higher levels by its words."""
+    """Report a post, given by its thread and author, or at higher levels by its words."""
     me, by_words = me_in(scene), scene.level > 2
     row, reason = scene.row(ALONE, me), scene.rng.pick(REASONS)
     remark = scene.rng.pick(("Please have a look.", "This is the third time.", "I know the author well.", "See above."))
@@ -205,7 +205,7 @@ def forum_report(scene: Scene) -> TaskDraft:
 
 @template("forum", kind="form")
 def forum_edit(scene: Scene) -> TaskDraft:
-    """Write a post of the user's anew, which is known by its thread, or at higher levels by a word and its age."""
+    """Rewrite a post of the user's, given by its thread, or at higher levels by a word and its age."""
     me, text = account_of(scene.db, "forum"), scene.rng.pick(SAID)
     sql = f"SELECT * FROM ({POSTS}) WHERE NOT hidden AND account_id = ? ORDER BY created_at DESC"
     mine = scene.db.rows(sql, me["id"])
@@ -251,4 +251,4 @@ TEMPLATES = (
     forum_edit,
     *DUTIES,
 )
-"""Every template of the forum."""
+"""All templates of the forum."""

@@ -1,4 +1,4 @@
-"""Ways through the forum that several solutions take."""
+"""Parts of solutions in the forum that several tasks share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def open_thread(walk: Walk, title: str) -> None:
 
 
 def open_post(walk: Walk, title: str, author: str) -> None:
-    """Find the post of somebody in a thread."""
+    """Find the post of an author in a thread."""
     open_thread(walk, title)
     entry = walk.seek(lambda one: one[walk.word("author")] == author)
     walk.click(entry.name, within=entry)

@@ -22,7 +22,7 @@ def open_product(walk: Walk, name: str) -> None:
 
 @template("shop", kind="lookup")
 def shop_fact(scene: Scene) -> TaskDraft:
-    """A fact about a product whose name is given."""
+    """Ask for a fact about a product given by name."""
     row = scene.row(f"SELECT * FROM ({PRODUCTS})")
     what = scene.rng.pick(("price", "color", "stock"))
     said = {
@@ -43,12 +43,12 @@ def shop_fact(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="filter")
 def shop_cheapest(scene: Scene) -> TaskDraft:
-    """The cheapest or best of a department, at higher levels within limits."""
+    """Ask for the cheapest or best product of a department, at higher levels within limits."""
     category, best = scene.pick(CATEGORIES), scene.rng.random() < 0.4
     most = scene.rng.randint(20, 80) * 100 if scene.level > 2 else 10**6
     rows = scene.db.rows(f"SELECT * FROM ({PRODUCTS}) WHERE category = ? AND price <= ?", category, most)
     rows.sort(key=lambda row: (-row["rating"], row["price"]) if best else (row["price"],))
-    newest = scene.db.value("SELECT max(id) FROM shop_products") - 6  # these stand on the front page
+    newest = scene.db.value("SELECT max(id) FROM shop_products") - 6  # these are on the front page
     scene.need(len(rows) > 3 and rows[0]["id"] <= newest)
     first, second = rows[0], rows[1]
     scene.need(first["rating"] > second["rating"] if best else first["price"] < second["price"])
@@ -90,7 +90,7 @@ def shop_review(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="form")
 def shop_wish(scene: Scene) -> TaskDraft:
-    """Put a product on the wish list, or take one off it."""
+    """Add a product to the wish list, or remove one."""
     me = account_of(scene.db, "shop")["id"]
     wished = {
         row["product_id"]: row["id"] for row in scene.db.rows("SELECT * FROM shop_wishes WHERE account_id = ?", me)
@@ -121,7 +121,7 @@ def shop_wish(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="checkout")
 def shop_order(scene: Scene) -> TaskDraft:
-    """Order something and nothing else, to a place and in a way that are told."""
+    """Order given products and nothing else, with a given address and delivery method."""
     me = account_of(scene.db, "shop")["id"]
     in_cart = scene.db.rows("SELECT * FROM shop_cart WHERE account_id = ?", me)
     rows = scene.db.rows("SELECT * FROM shop_products WHERE stock > 4")
@@ -176,7 +176,7 @@ def shop_order(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="form")
 def shop_cancel(scene: Scene) -> TaskDraft:
-    """Cancel the order that is not sent yet, and tell what it had cost."""
+    """Cancel the order that has not been sent yet, and report its price."""
     me = account_of(scene.db, "shop")["id"]
     rows = scene.db.rows("SELECT * FROM shop_orders WHERE account_id = ? AND status = 'placed'", me)
     scene.need(len(rows) == 1)
@@ -203,7 +203,7 @@ def shop_cancel(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="refusal")
 def shop_cancel_sent(scene: Scene) -> TaskDraft:
-    """An order that was sent cannot be cancelled; the evidence is what has become of it, and when."""
+    """Cancel an order; if it was sent, this is impossible, and the evidence is its status and order date."""
     me = account_of(scene.db, "shop")["id"]
     row = scene.row("SELECT * FROM shop_orders WHERE account_id = ?", me)
     prompt = (
@@ -236,7 +236,7 @@ def shop_cancel_sent(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="checkout", held_out=True)
 def shop_new_address(scene: Scene) -> TaskDraft:
-    """Order what is in the cart to an address that has to be entered first."""
+    """Order the content of the cart to an address that has to be entered first."""
     me = account_of(scene.db, "shop")["id"]
     lines = scene.db.rows(
         """SELECT shop_cart.*, name, price, stock FROM shop_cart JOIN shop_products ON shop_products.id = product_id
@@ -301,4 +301,4 @@ TEMPLATES = (
     shop_cancel_sent,
     shop_new_address,
 )
-"""Every template of the shop."""
+"""All templates of the shop."""

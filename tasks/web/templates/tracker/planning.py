@@ -1,5 +1,4 @@
-"""Tasks of the tracker in which issues that are there are sorted: who does them, how they are marked, what is there
-twice."""
+"""Tasks of the tracker that organize existing issues: assignments, labels and duplicates."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from .walking import OWN, me_in, open_issue
 
 @template("tracker", kind="form")
 def tracker_assign(scene: Scene) -> TaskDraft:
-    """Give an issue to somebody, at higher levels with another priority."""
+    """Assign an issue to a member, at higher levels with another priority."""
     row, both = scene.row(OWN, me_in(scene)), scene.level > 2
     worker = scene.pick([one for one in scene.db.rows(TEAM, row["project_id"]) if one["id"] != row["assignee_id"]])
     priority = scene.pick([one for one in PRIORITIES if one != row["priority"]])
@@ -39,7 +38,7 @@ def tracker_assign(scene: Scene) -> TaskDraft:
 
 @template("tracker", kind="form")
 def tracker_label(scene: Scene) -> TaskDraft:
-    """Add a label to an issue, or take one off; at higher levels both."""
+    """Add a label to an issue, or remove one; at higher levels both."""
     row = scene.row(f"{OWN} AND labels <> ''", me_in(scene))
     had = {
         one["label"]: one["id"] for one in scene.db.rows("SELECT * FROM tracker_labels WHERE issue_id = ?", row["id"])
@@ -103,7 +102,7 @@ def tracker_duplicate(scene: Scene) -> TaskDraft:
 
 @template("tracker", kind="moderation", held_out=True)
 def tracker_triage(scene: Scene) -> TaskDraft:
-    """Give all open issues of a project that nobody does to one person; at higher levels only those with a label."""
+    """Assign all unassigned open issues of a project to one member; at higher levels only those with a label."""
     label, picky = scene.rng.pick(LABELS), scene.level > 3
     project = scene.row(
         "SELECT * FROM tracker_projects WHERE id IN (SELECT project_id FROM tracker_members WHERE account_id = ?)",
@@ -141,4 +140,4 @@ def tracker_triage(scene: Scene) -> TaskDraft:
 
 
 TEMPLATES = (tracker_assign, tracker_label, tracker_duplicate, tracker_triage)
-"""Templates about issues that are there."""
+"""Templates about existing issues."""

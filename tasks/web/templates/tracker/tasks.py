@@ -1,4 +1,4 @@
-"""Tasks of the tracker: what is found in it, and what is reported and said."""
+"""Tasks of the tracker: looking up facts, and reporting and closing issues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WANTS = (
 
 @template("tracker", kind="lookup")
 def tracker_fact(scene: Scene) -> TaskDraft:
-    """A fact about an issue; at higher levels about the milestone that it is planned for."""
+    """Ask for a fact about an issue; at higher levels about the milestone that it is planned for."""
     if scene.level > 2:
         row = scene.row(f"SELECT * FROM ({ISSUES}) WHERE milestone_id IS NOT NULL")
         due = str(scene.db.value("SELECT due FROM tracker_milestones WHERE id = ?", row["milestone_id"]))
@@ -52,7 +52,7 @@ def tracker_fact(scene: Scene) -> TaskDraft:
 
 @template("tracker", kind="filter")
 def tracker_oldest(scene: Scene) -> TaskDraft:
-    """The oldest or newest open issue of a project, at higher levels with a label or a priority too."""
+    """Ask for the oldest or newest open issue of a project, at higher levels also with a label or a priority."""
     project, oldest = scene.row("SELECT * FROM tracker_projects"), scene.rng.random() < 0.6
     rows = scene.db.rows(f"SELECT * FROM ({ISSUES}) WHERE project_id = ? AND status = 'open'", project["id"])
     label = priority = ""
@@ -86,7 +86,7 @@ def tracker_oldest(scene: Scene) -> TaskDraft:
 
 @template("tracker", kind="checkout")
 def tracker_create(scene: Scene) -> TaskDraft:
-    """Report an issue; at higher levels with somebody who does it, and a milestone."""
+    """Create an issue; at higher levels with an assignee and a milestone."""
     me, project = me_in(scene), scene.row("SELECT * FROM tracker_projects")
     title = scene.rng.pick(WANTS).format(topic=scene.pick(scene.cast.words["topic"]))
     text, priority = scene.rng.pick(NOTES), scene.rng.pick(("low", "high", "urgent"))
@@ -134,7 +134,7 @@ def tracker_create(scene: Scene) -> TaskDraft:
 
 @template("tracker", kind="form")
 def tracker_close(scene: Scene) -> TaskDraft:
-    """Comment on an issue and close it, or open it again; at higher levels watch it, too."""
+    """Comment on an issue and close or reopen it; at higher levels also watch it."""
     me, text = me_in(scene), scene.rng.pick(NOTES)
     opens, watches = scene.rng.random() < 0.4, scene.level > 2
     mine = "SELECT project_id FROM tracker_members WHERE account_id = ?"
@@ -170,7 +170,7 @@ def tracker_close(scene: Scene) -> TaskDraft:
 
 @template("tracker", kind="refusal")
 def tracker_closed_milestone(scene: Scene) -> TaskDraft:
-    """A milestone that is closed takes no more issues; the evidence is the day on which it was closed."""
+    """Plan an issue for a milestone. A closed milestone takes no issues; the evidence is the day of its closing."""
     row = scene.row(f"{OWN} AND milestone_id IS NULL", me_in(scene))
     status = "open" if scene.rng.random() < 0.45 else "closed"
     plan = scene.row(f"SELECT * FROM ({MILESTONES}) WHERE project_id = ? AND status = ?", row["project_id"], status)
@@ -205,4 +205,4 @@ TEMPLATES = (
     tracker_closed_milestone,
     *PLANNING,
 )
-"""Every template of the tracker."""
+"""All templates of the tracker."""

@@ -1,4 +1,4 @@
-"""Ways through the tracker that several solutions take."""
+"""Parts of solutions in the tracker that several tasks share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..walk import Walk
 
 OWN = f"""SELECT * FROM ({ISSUES}) WHERE project_id IN (SELECT project_id FROM tracker_members WHERE account_id = ?)
     AND status = 'open'"""
-"""Open issues of projects that somebody works on."""
+"""Open issues of the projects that an account works on."""
 
 
 def me_in(scene: Scene) -> Any:
-    """The number of the user's account."""
+    """Return the id of the user's account."""
     return account_of(scene.db, "tracker")["id"]
 
 
 def open_issue(walk: Walk, title: str) -> None:
-    """Find an issue by its summary."""
+    """Find an issue by its title."""
     walk.goto("tracker")
     walk.fill(walk.word("words"), title)
     walk.click(walk.word("search"))

@@ -1,4 +1,4 @@
-"""Tasks of the wiki in which something is to be found."""
+"""Tasks of the wiki that ask for a fact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHAINS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "the cost center of the team of the person who approved the rules '{}'",
     ),
 )
-"""What can be asked: the section of the page that is told, the facts that are followed, and how it is told."""
+"""Questions: the section of the given page, the chain of facts to follow, and the wording."""
 
 
 def open_page(walk: Walk, title: str) -> None:
@@ -43,7 +43,7 @@ def open_page(walk: Walk, title: str) -> None:
 
 
 def hops(scene: Scene, page: int, labels: tuple[str, ...]) -> list[Row]:
-    """The facts that are met by following labels from page to page."""
+    """Return the facts met by following labels from page to page."""
     found: list[Row] = []
     for label in labels:
         fact = next(one for one in scene.db.rows(FACTS, page) if one["label"] == label)
@@ -54,7 +54,7 @@ def hops(scene: Scene, page: int, labels: tuple[str, ...]) -> list[Row]:
 
 @template("wiki", kind="lookup")
 def wiki_fact(scene: Scene) -> TaskDraft:
-    """A fact, for which at higher levels one or two links must be followed."""
+    """Ask for a fact; at higher levels one or two links lead to it."""
     steps = (1, 2, 2, 3, 3)[scene.level - 1]
     section, labels, said = scene.pick([one for one in CHAINS if len(one[1]) == steps])
     row = scene.row("SELECT * FROM wiki_pages WHERE section = ?", section)
@@ -72,7 +72,7 @@ def wiki_fact(scene: Scene) -> TaskDraft:
 
 @template("wiki", kind="filter")
 def wiki_oldest(scene: Scene) -> TaskDraft:
-    """The page of a section that was changed last, or longest ago; at higher levels among those that say something."""
+    """Ask for the page of a section with the latest or earliest change; at higher levels among pages with a text."""
     section, oldest = scene.pick(SECTIONS), scene.rng.random() < 0.5
     said = ""
     if scene.level > 2:
@@ -86,7 +86,7 @@ def wiki_oldest(scene: Scene) -> TaskDraft:
     )
     scene.need(len(rows) > 2 and rows[0]["changed"] < rows[1]["changed"] and rows[-2]["changed"] < rows[-1]["changed"])
     wanted = rows[0 if oldest else -1]["title"]
-    scene.need(wanted != scene.cast.user.name)  # which is told
+    scene.need(wanted != scene.cast.user.name)  # the prompt names the user
     those = f" that contain the text '{said}'" if said else ""
     when = "was changed least recently" if oldest else "was changed most recently"
     prompt = f"Of the pages in the section '{section}' of the wiki{those}, which one {when}? Tell me its title."
@@ -106,7 +106,7 @@ def wiki_oldest(scene: Scene) -> TaskDraft:
 
 @template("wiki", kind="lookup")
 def wiki_last_change(scene: Scene) -> TaskDraft:
-    """The page that somebody changed last, at higher levels in one section only."""
+    """Ask for the page that an author changed last, at higher levels in one section only."""
     section = scene.pick(SECTIONS) if scene.level > 2 else ""
     editor = scene.row("SELECT DISTINCT author FROM wiki_revisions ORDER BY author")["author"]
     rows = scene.db.rows(
@@ -114,7 +114,7 @@ def wiki_last_change(scene: Scene) -> TaskDraft:
     )
     scene.need(len(rows) > 2)
     title = rows[0]["title"]
-    scene.need(title not in (editor, scene.cast.user.name))  # which are told
+    scene.need(title not in (editor, scene.cast.user.name))  # the prompt names both
     where = f" in the section '{section}'" if section else ""
     prompt = f"Which wiki page{where} did {editor} change most recently? Tell me the title of the page."
 

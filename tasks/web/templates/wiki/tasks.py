@@ -1,4 +1,4 @@
-"""Tasks of the wiki that change something."""
+"""Tasks of the wiki that change a page or the watch list."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ WRONG = (
     ("how-tos", "Contact", "Extension", "The contact of the how-to '{}' has a new extension"),
     ("offices", "Keyholder", "Extension", "The keyholder of '{}' has a new extension"),
 )
-"""Facts that may be wrong: a section, the fact of its pages that leads on, the one that is wrong, how it is told."""
+"""Facts that may be wrong: section, fact with the link to follow, wrong fact, and wording."""
 
 
 def _mine(scene: Scene) -> tuple[int, str]:
-    """The number and name of the user's account."""
+    """Return the id and name of the user's account."""
     row = account_of(scene.db, "wiki")
     return int(str(row["id"])), str(row["name"])
 
 
 @template("wiki", kind="form")
 def wiki_comment(scene: Scene) -> TaskDraft:
-    """Say something about a page, at higher levels also watch it."""
+    """Comment on a page, at higher levels also watch it."""
     me, name = _mine(scene)
     row = scene.row(
         "SELECT * FROM wiki_pages WHERE id NOT IN (SELECT page_id FROM wiki_watches WHERE account_id = ?)", me
@@ -70,7 +70,7 @@ def wiki_comment(scene: Scene) -> TaskDraft:
 
 @template("wiki", kind="form")
 def wiki_edit(scene: Scene) -> TaskDraft:
-    """Add a sentence to a paragraph, or at higher levels put it in the place of another one."""
+    """Add a sentence to a paragraph, or at higher levels replace one."""
     _, name = _mine(scene)
     row = scene.row(
         """SELECT wiki_parts.*, title FROM wiki_parts JOIN wiki_pages ON wiki_pages.id = page_id
@@ -104,7 +104,7 @@ def wiki_edit(scene: Scene) -> TaskDraft:
 
 @template("wiki", kind="checkout")
 def wiki_new_page(scene: Scene) -> TaskDraft:
-    """Write a page, which takes three steps; at higher levels it goes on the watch list."""
+    """Create a page in three steps; at higher levels, add it to the watch list."""
     me, name = _mine(scene)
     section = scene.pick(SECTIONS)
     title = f"{scene.pick(scene.cast.words['topic']).capitalize()} {scene.pick(('plan', 'guide', 'rules', 'basics'))}"
@@ -146,7 +146,7 @@ def wiki_new_page(scene: Scene) -> TaskDraft:
 
 @template("wiki", kind="moderation")
 def wiki_restore(scene: Scene) -> TaskDraft:
-    """Undo the last change of a paragraph; at higher levels other paragraphs were changed since."""
+    """Undo the last change of a paragraph; at higher levels other paragraphs have changed since."""
     _, name = _mine(scene)
     row = scene.row(
         """SELECT wiki_parts.*, title FROM wiki_parts JOIN wiki_pages ON wiki_pages.id = page_id
@@ -178,7 +178,7 @@ def wiki_restore(scene: Scene) -> TaskDraft:
 
 @template("wiki", kind="moderation")
 def wiki_unwatch(scene: Scene) -> TaskDraft:
-    """Take all pages of one section off the watch list; at higher levels there are several."""
+    """Remove all pages of one section from the watch list; at higher levels there are several."""
     me, _ = _mine(scene)
     rows = scene.db.rows(
         """SELECT wiki_watches.id, title, section FROM wiki_watches JOIN wiki_pages ON wiki_pages.id = page_id
@@ -209,7 +209,7 @@ def wiki_unwatch(scene: Scene) -> TaskDraft:
 
 @template("wiki", kind="refusal")
 def wiki_protected(scene: Scene) -> TaskDraft:
-    """A paragraph for a page that may be protected; the evidence is who protects it."""
+    """Add a paragraph to a page that may be protected; the evidence is the name of its protector."""
     _, name = _mine(scene)
     protected = scene.rng.random() < 0.5
     row = scene.row("SELECT * FROM wiki_pages WHERE (protected_by <> '') = ? AND section IN ('handbook', 'how-tos')",
@@ -247,7 +247,7 @@ def wiki_protected(scene: Scene) -> TaskDraft:
 
 @template("wiki", kind="form", held_out=True)
 def wiki_fix_fact(scene: Scene) -> TaskDraft:
-    """Correct a number of a page that is known only by another page that points to it."""
+    """Correct a number on a page given only by a page that links to it."""
     _, name = _mine(scene)
     section, by, label, said = scene.pick(WRONG)
     row = scene.row("SELECT * FROM wiki_pages WHERE section = ?", section)
@@ -285,4 +285,4 @@ TEMPLATES = (
     wiki_protected,
     wiki_fix_fact,
 )
-"""Every template of the wiki."""
+"""All templates of the wiki."""
