@@ -1,4 +1,4 @@
-"""Running an author's coroutine from synchronous code: one event loop, on one daemon thread, for the process."""
+"""Run an author's coroutine from synchronous code: one event loop, on one daemon thread, for the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOP = LoopThread("turnwise-sync", "environments with coroutines")
 
 
 def resolve(value: Any) -> Any:
-    """``value``, awaited on the background loop if it needs awaiting.
+    """Return ``value``, awaited on the background loop if it is awaitable.
 
     Raises:
         ContractError: called from a coroutine that is itself running there, which would wait for itself for ever.

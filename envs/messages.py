@@ -30,12 +30,12 @@ class ImagePart:
 
     @property
     def base64(self) -> str:
-        """The data as text, as protocols carry it."""
+        """Return the data as text, in the form that protocols use."""
         return base64.b64encode(self.data).decode()
 
     @property
     def data_url(self) -> str:
-        """The image as a URL that holds it."""
+        """The image as a data URL."""
         return f"data:{self.mime};base64,{self.base64}"
 
 
@@ -44,7 +44,7 @@ Part = TextPart | ImagePart
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call that an assistant message asks for. ``arguments`` is JSON-able."""
+    """One tool call of an assistant message, with JSON-able ``arguments``."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -81,19 +81,19 @@ class Message:
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     def with_text(self, text: str) -> Message:
-        """The same message with its text replaced by one part; images stay, after it."""
+        """Return the message with its text replaced by one part; images follow it."""
         images = tuple(part for part in self.parts if isinstance(part, ImagePart))
         return Message(self.role, (TextPart(text), *images), self.tool_calls, self.name, self.tool_call_id)
 
 
 def message(role: Role, text: str) -> Message:
-    """A message of one text part."""
+    """Return a message of one text part."""
     return Message(role, (TextPart(text),))
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The *new* messages of this turn: never the history, which is the agent's business."""
+    """The *new* messages of this turn, never the history, which the agent keeps."""
 
     messages: tuple[Message, ...] = ()
 
@@ -104,7 +104,7 @@ class Observation:
 
     @classmethod
     def of(cls, content: ObservationLike) -> Observation:
-        """An observation from what an author returned: text becomes one user message."""
+        """Return an observation from an author's return value: text becomes one user message."""
         if isinstance(content, Observation):
             return content
         if isinstance(content, str):
@@ -135,7 +135,7 @@ class Action:
 
     @classmethod
     def of(cls, content: ActionLike) -> Action:
-        """An action from a plain string, a tool call, or an action."""
+        """Return an action from a string, a tool call or an action."""
         if isinstance(content, Action):
             return content
         if isinstance(content, str):
@@ -146,11 +146,11 @@ class Action:
 
     @property
     def message(self) -> Message:
-        """The assistant message that this action is."""
+        """Return the assistant message for this action."""
         return Message("assistant", (TextPart(self.text),) if self.text else (), self.tool_calls)
 
     def word(self) -> str:
-        """The text, stripped and in lower case.
+        """Return the text, stripped and in lower case.
 
         Raises:
             UnparseableError: there is no text; the environment turns it into an observation.
@@ -161,7 +161,7 @@ class Action:
         return text
 
     def integer(self) -> int:
-        """The only integer in the text.
+        """Return the only integer in the text.
 
         Raises:
             UnparseableError: there is none, or several.
@@ -172,7 +172,7 @@ class Action:
         return int(found[0])
 
     def choice(self, options: Sequence[str]) -> str:
-        """The one of ``options`` that the text is, ignoring case and surrounding space.
+        """Return the option that equals the text, ignoring case and surrounding space.
 
         Raises:
             UnparseableError: the text is none of them.
@@ -188,5 +188,5 @@ ActionLike = str | ToolCall | Action
 
 
 def clip(text: str, limit: int = 60) -> str:
-    """Text short enough to quote back."""
+    """Return text short enough to quote."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -16,7 +16,7 @@ _places: dict[str, str] = {}
 
 
 def environment(text: str) -> str:
-    """The id that ``text`` means.
+    """Return the id that ``text`` means.
 
     ``my_env.py`` is imported, and stands for the one environment that it registers; ``my_env.py:demo/Mine-v0`` for
     this one of several. ``my_env``, a folder such as ``turnwise new`` writes, stands for the environment that its
@@ -52,7 +52,7 @@ def place_of(id: str) -> str:
 
 
 def from_file(path: Path) -> list[str]:
-    """Import a file as a module of its own name; the ids whose class it defines.
+    """Import a file as a module of its own name, and return the ids whose class it defines.
 
     Raises:
         UsageError: there is no such file, its name is taken, or it raises.
@@ -68,7 +68,7 @@ def from_file(path: Path) -> list[str]:
 
 
 def unregistered(path: Path) -> str:
-    """Return the line that a file lacks which defines an environment and registers none."""
+    """Return the missing line for a file that defines an environment but registers none."""
     members = vars(sys.modules[path.stem]).values() if path.suffix == ".py" else ()
     defined = [one for one in members if isinstance(one, type) and issubclass(one, TurnEnv)]
     names = [one.__name__ for one in defined if one.__module__ == path.stem]
@@ -79,7 +79,7 @@ def unregistered(path: Path) -> str:
 
 
 def from_package(folder: Path) -> list[str]:
-    """Register what a source folder's ``pyproject.toml`` declares; its ids.
+    """Register what a source folder's ``pyproject.toml`` declares, and return the ids.
 
     Raises:
         UsageError: the declaration cannot be read, or what it names cannot be imported.
@@ -102,7 +102,7 @@ def from_package(folder: Path) -> list[str]:
 
 
 def _reachable(folder: Path) -> None:
-    """Let this process import from a folder; those that it starts for environments get its import path."""
+    """Let this process, and those that it starts for environments, import from a folder."""
     if folder.is_dir() and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 

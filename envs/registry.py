@@ -1,4 +1,4 @@
-"""The registry of environments: versioned ids over Gymnasium's registry, plug-ins from other packages, near misses."""
+"""The registry of environments: versioned ids on top of Gymnasium's registry, plug-ins, and suggestions for typos."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 GROUP = "turnwise.envs"
 """The entry-point group through which other packages register: the name is the id, the value a class."""
 MODULES = {"web": ("playwright",), "miniwob": ("miniwob", "playwright"), "bfcl": ("bfcl_eval",)}
-"""The modules that an extra installs, where their names differ from the extra's."""
+"""Modules that an extra installs, if their names differ from the extra's."""
 UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
-"""Python's message on an argument that a constructor does not take."""
+"""Pattern of Python's message about an argument that a constructor does not take."""
 ID = re.compile(r"^(?:[\w:.-]+/)?[\w:.-]+-v\d+$")
 
 
@@ -51,7 +51,7 @@ class Entry:
 
     @property
     def lacks(self) -> str | None:
-        """The extra that it needs and that is not installed, as a sentence; ``None`` where nothing is missing."""
+        """The extra that it needs and that is not installed, as a sentence; ``None`` if nothing is missing."""
         modules = () if self.extra is None else MODULES.get(self.extra, (self.extra,))
         return None if all(map(importlib.util.find_spec, modules)) else f"needs pip install 'turnwise[{self.extra}]'"
 
@@ -68,7 +68,7 @@ def register(
     source: str = "session",
     extra: str | None = None,
 ) -> None:
-    """Make an environment known under a versioned id, here and to ``gymnasium.make``.
+    """Register an environment under a versioned id, here and for ``gymnasium.make``.
 
     Args:
         id: ``"demo/GuessNumber-v0"``; a change that alters results needs a new version.
@@ -101,7 +101,7 @@ def make(
     turn_limit: int | None = None,
     **kwargs: Any,
 ) -> TurnEnv:
-    """A new environment, without Gymnasium's own checking wrappers.
+    """Create an environment, without Gymnasium's own checking wrappers.
 
     Args:
         id: a registered id.
@@ -171,7 +171,7 @@ def _failed(id: str, error: Exception) -> EnvironmentFailedError:
 
 
 def find(id: str) -> Entry:
-    """The entry of an id.
+    """Return the entry of an id.
 
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
@@ -190,7 +190,7 @@ def find(id: str) -> Entry:
 
 
 def entries() -> list[Entry]:
-    """Every registered environment, sorted by id."""
+    """Return every registered environment, sorted by id."""
     load_plugins()
     return [_entries[id] for id in sorted(_entries)]
 
@@ -228,7 +228,7 @@ def _meant(entry: Entry, wrong: str) -> str:
 
 
 def _same_class(one: Entry, other: Entry) -> bool:
-    """Whether a class was merely defined again under the same name, as in a notebook or a reloaded module."""
+    """Return whether a class was merely redefined under the same name, as in a notebook or a reloaded module."""
 
     def name(entry: Entry) -> str:
         point = entry.entry_point

@@ -1,4 +1,4 @@
-"""Random arguments that fit a JSON Schema: what an agent without a clue would send to a tool."""
+"""Random arguments that fit a JSON Schema, like those of an agent without a plan."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..tasks.rng import Rng
 
 TEXTS = ("a", "alpha", "test", "1", "the red one")
 DEPTH = 6
-"""Nesting below which lists are empty, optional parts left out and unions take their simplest member."""
+"""Most levels of nesting; below, lists are empty, optional parts omitted, and unions take their simplest member."""
 
 
 def random_arguments(schema: dict[str, Any], rng: Rng) -> dict[str, Any]:
-    """Arguments for a tool whose parameters are ``schema``; optional ones are given half of the time.
+    """Return arguments for a tool whose parameters are ``schema``; each optional one with probability 1/2.
 
     Types, enumerations, numeric bounds, lengths and nesting are respected; ``pattern`` and ``format`` are not.
     """

@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 def _files(package: str) -> Iterator[tuple[str, Path]]:
-    """The Python files of an imported module or package, with names that do not depend on where it stands."""
+    """Return the Python files of an imported module or package, under names that do not depend on its location."""
     module = sys.modules.get(package)
     for root in map(Path, getattr(module, "__path__", ())):
         yield from ((path.relative_to(root).as_posix(), path) for path in sorted(root.rglob("*.py")))

@@ -13,22 +13,22 @@ WORDS = ("1", "2", "7", "yes", "no", "left", "look", "north", "a", "is it alive?
 
 
 class ObservationSpace(gymnasium.Space[Observation]):
-    """Every ``Observation``."""
+    """The space of all ``Observation`` objects."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(None, None, seed)
 
     @property
     def is_np_flattenable(self) -> bool:
-        """Messages have no fixed-size array form."""
+        """Whether messages have a fixed-size array form, which they do not."""
         return False
 
     def sample(self, mask: Any = None, probability: Any = None) -> Observation:
-        """One user message of a random word."""
+        """Return one user message of a random word."""
         return Observation((message("user", WORDS[int(self.np_random.integers(len(WORDS)))]),))
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an observation."""
+        """Return whether ``x`` is an observation."""
         return isinstance(x, Observation)
 
     def __eq__(self, other: object) -> bool:
@@ -39,7 +39,7 @@ class ObservationSpace(gymnasium.Space[Observation]):
 
 
 class ActionSpace(gymnasium.Space[Action]):
-    """Every ``Action``. ``sample`` draws short texts, or calls of one of ``tool_names`` without arguments."""
+    """The space of all ``Action`` objects. ``sample`` draws short texts, or calls of ``tool_names``."""
 
     def __init__(self, tool_names: tuple[str, ...] = (), seed: int | np.random.Generator | None = None) -> None:
         super().__init__(None, None, seed)
@@ -47,17 +47,17 @@ class ActionSpace(gymnasium.Space[Action]):
 
     @property
     def is_np_flattenable(self) -> bool:
-        """Messages have no fixed-size array form."""
+        """Whether messages have a fixed-size array form, which they do not."""
         return False
 
     def sample(self, mask: Any = None, probability: Any = None) -> Action:
-        """A random action; rarely a sensible one."""
+        """Return a random action; rarely a sensible one."""
         if self.tool_names:
             return Action.of(ToolCall(self.tool_names[int(self.np_random.integers(len(self.tool_names)))]))
         return Action(WORDS[int(self.np_random.integers(len(WORDS)))])
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an action, or text that stands for one."""
+        """Return whether ``x`` is an action, or text that stands for one."""
         return isinstance(x, (Action, ToolCall, str))
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""The result of one act, with constructors that make illegal results hard to write."""
+"""The result of one action, with constructors that make illegal results hard to write."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Step:
 
     @property
     def done(self) -> bool:
-        """Whether the episode has ended, one way or the other."""
+        """Whether the episode has ended."""
         return self.terminated or self.truncated
 
 
 def running(observation: ObservationLike, reward: float = 0.0, **info: Any) -> Step:
-    """The episode goes on."""
+    """Continue the episode."""
     return Step(Observation.of(observation), reward, info=info)
 
 
 def success(observation: ObservationLike, reward: float = 1.0, **info: Any) -> Step:
-    """The task is solved and over."""
+    """End the task as solved."""
     return Step(Observation.of(observation), reward, terminated=True, score=Score(success=True), info=info)
 
 
@@ -72,5 +72,5 @@ def termination(observation: ObservationLike, reward: float, score: Score, **inf
 
 
 def truncation(observation: ObservationLike, reward: float = 0.0, **info: Any) -> Step:
-    """A limit outside the task ends the episode; the state still has a value."""
+    """End the episode by a limit outside of the task; the state still has a value."""
     return Step(Observation.of(observation), reward, truncated=True, info=info)

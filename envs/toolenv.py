@@ -31,7 +31,7 @@ class ToolEnv(TurnEnv[TaskT]):
     """
 
     max_calls: ClassVar[int] = 16
-    """How many calls of one message are run; the rest is refused."""
+    """Most calls of one message to run; the rest is refused."""
     message_seconds: ClassVar[float] = 60.0
     """Seconds after which no further call of one message starts. Calls that each end in time could otherwise take
     longer together than a run waits for one step, which would not be scored."""
@@ -51,11 +51,11 @@ class ToolEnv(TurnEnv[TaskT]):
         return tuple(tool.bind(self) for tool in self.offered())
 
     def offered(self) -> Sequence[Tool]:
-        """The tools that may be called, unbound: all of the class, unless an instance offers fewer."""
+        """Return the available tools, unbound: all of the class, unless an instance offers fewer."""
         return tools_of(type(self))
 
     def ends_with(self, tool: Tool) -> bool:
-        """Whether the call of a tool that has just succeeded ends the episode."""
+        """Return whether the call of a tool that just succeeded ends the episode."""
         return tool.ends
 
     def said(self, text: str) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
@@ -64,11 +64,11 @@ class ToolEnv(TurnEnv[TaskT]):
         return running(f"Call a tool. You have: {names}.", self.unparsed_reward, unparsed=True)
 
     def reward(self, score: Score) -> float:
-        """The reward at the end of the episode: success, by default."""
+        """Return the reward at the end of the episode: 1 for success by default."""
         return float(score.success)
 
     def random_action(self, rng: Rng) -> ActionLike:
-        """A random tool with random arguments that fit its schema."""
+        """Return a random tool with random arguments that fit its schema."""
         tool = rng.pick(self.offered())
         return ToolCall(tool.name, random_arguments(tool.parameters, rng))
 

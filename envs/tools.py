@@ -1,4 +1,4 @@
-"""Tools from typed functions: JSON Schema out of the signature and docstring, validated calls, errors as text."""
+"""Tools from typed functions: JSON Schema from signature and docstring, validated calls, and errors as text."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class Tool:
     ends: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The tool as chat templates and OpenAI-style APIs want it."""
+        """Return the tool in the form of chat templates and OpenAI-style APIs."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
         }
 
     def bind(self, owner: object) -> Tool:
-        """The same tool as a method of ``owner``."""
+        """Return the same tool as a method of ``owner``."""
         return replace(self, function=self.function.__get__(owner))
 
     def validate(self, arguments: Any) -> dict[str, Any]:
-        """The arguments, converted to the signature's types.
+        """Return the arguments, converted to the signature's types.
 
         Raises:
             ToolError: they do not fit; the message tells the agent what to change.
@@ -98,7 +98,7 @@ def tool(
 
 @lru_cache(maxsize=1024)
 def describe(function: Callable[..., Any], name: str, ends: bool = False, strict: bool = False) -> Tool:
-    """The ``Tool`` that a marked function is, unbound; arguments as of ``tool``.
+    """Return the ``Tool`` of a marked function, unbound; for the arguments, see ``tool``.
 
     Raises:
         ContractError: a parameter has no type, or the docstring is missing: an agent could not use such a tool.
@@ -140,7 +140,7 @@ def describe(function: Callable[..., Any], name: str, ends: bool = False, strict
 
 
 def tools_of(cls: type) -> tuple[Tool, ...]:
-    """The tools of a class: its methods marked with ``@tool``, unbound, in order of definition.
+    """Return the tools of a class: its methods marked with ``@tool``, unbound, in order of definition.
 
     Raises:
         ContractError: two tools share a name, or a marked function is not a method.
@@ -202,7 +202,7 @@ def shown(result: Any, tool: Tool) -> tuple[Part, ...]:
 
 
 def quoted(value: Any) -> str:
-    """A value short enough to quote back; Python writes no number of more than some thousand digits."""
+    """Return a value short enough to quote; Python refuses to print integers of some thousand digits."""
     try:
         return clip(repr(value))
     except RecursionError:

@@ -1,4 +1,4 @@
-"""The calls of apps as tools: described from their signatures, made in the world of their environment."""
+"""The calls of apps as tools: their schemas come from their signatures, and their effects happen in the world."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..tools import Tool, describe, tools_of
 
 
 def tools_for(cls: type, shown: tuple[str, ...], *, talks: bool) -> tuple[Tool, ...]:
-    """The calls of some apps, then the environment's own tools, unbound.
+    """Return the calls of some apps, and then the environment's own tools, unbound.
 
     Args:
         cls: the environment's class.
@@ -46,7 +46,7 @@ def _made(name: str) -> Callable[..., Any]:
 
 
 def docs_of(tools: Sequence[Tool], app: str) -> Mapping[str, str]:
-    """The calls of an app in a line each.
+    """Return the calls of an app with a one-line description each.
 
     Raises:
         ToolError: there is no such app.

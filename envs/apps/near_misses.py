@@ -1,4 +1,4 @@
-"""Near misses of the apps' tasks: the solution with a step left out, changed or added, and talk instead of acts."""
+"""Near misses of the apps' tasks: the solution with a step left out, changed or added, and talk instead of actions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def near_misses(task: AppTask, world: World, acts: Acts, apps: Sequence[type[App
 
 
 def _careless(body: Acts, end: Act) -> dict[str, Acts]:
-    """Return solutions with an addition that spoils them: a message that disowns itself, a priority."""
+    """Return solutions with an addition that spoils them, such as a message that retracts itself or a priority."""
     found = {}
     for number, act in enumerate(body):
         text = {"mail_forward": "note", "mail_reply": "body", "mail_send": "body", "mail_save_draft": "body"}.get(
@@ -75,7 +75,7 @@ def _careless(body: Acts, end: Act) -> dict[str, Acts]:
 
 
 def _talking(talk: Talk, body: Acts, end: Act, writes: Sequence[int]) -> dict[str, Acts]:
-    """Return ways to act without the consent of a user who has to agree first."""
+    """Return plays that act without the consent of a user who has to agree first."""
     said = [i for i, act in enumerate(body) if act.name == "say"]
     agreed, done = said[-1], [body[i] for i in writes]
     begun, asked = body[:agreed], tuple(act for act in body if not act.wrote)
@@ -97,14 +97,14 @@ def _talking(talk: Talk, body: Acts, end: Act, writes: Sequence[int]) -> dict[st
 
 
 def _spoken(talk: Talk) -> list[str]:
-    """Everything that a user might want to hear."""
+    """Return a message with everything that a user might want to hear."""
     parts: tuple[Part, ...] = (*talk.confirm, *talk.proposal)
     words = [part if isinstance(part, str) else part[0] for part in parts]
     return [*words, *talk.rivals, "?", *(word for slot in talk.slots for word in slot.asked_by)]
 
 
 def _taken_back(arguments: Mapping[str, Any], talk: Talk) -> dict[str, Any]:
-    """Arguments with what the user first wanted in the place of what the user wants in the end."""
+    """Return arguments with the user's first wish in place of the final one."""
     swap: dict[str, str] = {}
     for last, first in zip(talk.confirm, talk.proposal, strict=False):
         if last != first:
@@ -124,7 +124,7 @@ def _only_looks(task: AppTask, act: Act) -> bool:
 
 
 def _wrong(act: Act, world: World, apps: Sequence[type[App]], rng: Rng) -> list[Act]:
-    """The same act on something else: another row, another person."""
+    """Return the same action on another row or another person."""
     tables: dict[str, str] = {}
     for app in apps:
         tables |= app.ids

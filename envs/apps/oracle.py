@@ -35,7 +35,7 @@ class Tried:
 
 
 def next_action(acts: Sequence[Act], tried: Sequence[Tried], offered: Sequence[Tool], world: World) -> ActionLike:
-    """Return the first act that was not tried yet, or the login or the wait that must come before it.
+    """Return the first action that was not tried yet, or the login or the wait that must precede it.
 
     Args:
         acts: the solution, or another way to play.

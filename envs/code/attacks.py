@@ -1,4 +1,4 @@
-"""Ways to break a code environment: sizes, counts, depths, time, encodings, names, signals and open descriptors.
+"""Hostile inputs for code environments: sizes, counts, depths, time, encodings, names, signals and open descriptors.
 
 None may end an episode as a failure of the infrastructure: what exceeds a bound is the agent's own failure, scored.
 """
@@ -147,7 +147,7 @@ def calls(target: str) -> dict[str, Sequence[ActionLike]]:
 
 
 def attacks_on(work: CodeTask, how: str) -> dict[str, Sequence[ActionLike]]:
-    """Ways to break an episode of a task, by name.
+    """Return ways to break an episode of a task, by name.
 
     Args:
         work: the task.

@@ -9,6 +9,6 @@ from .env import CodeEnv
 
 
 class CodeEfficiencyEnv(CodeEnv):
-    """Functions that are right and slow: cut the work that they take, which is counted and not timed."""
+    """Speed up correct but slow functions; their work is counted and not timed."""
 
     family: TaskFamily[CodeTask] | None = EFFICIENCY

@@ -1,4 +1,4 @@
-"""Near misses of code tasks: each task's own cheats, and handing in the files as they are."""
+"""Near misses of code tasks: each task's own cheats, and submitting the files as they are."""
 
 from __future__ import annotations
 

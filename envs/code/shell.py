@@ -1,4 +1,4 @@
-"""Do something with files, judged by what the files are then."""
+"""Jobs on files, judged by the final files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .env import CodeEnv
 
 
 class CodeShellEnv(CodeEnv):
-    """The folders of ``SHELL``: every file is judged, also those that should have been left alone."""
+    """The folders of ``SHELL``: every file counts, including those that must stay unchanged."""
 
     family: TaskFamily[CodeTask] | None = SHELL
     max_turns = 16

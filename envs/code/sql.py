@@ -1,4 +1,4 @@
-"""Ask a database, or change it, judged by rows."""
+"""Queries and changes of a database, judged by rows."""
 
 from __future__ import annotations
 

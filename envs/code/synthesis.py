@@ -9,7 +9,7 @@ from .env import CodeEnv
 
 
 class CodeSynthesisEnv(CodeEnv):
-    """The programs of ``SYNTHESIS``: the file is judged by what it is worth on hidden inputs."""
+    """The programs of ``SYNTHESIS``, judged by their values on hidden inputs."""
 
     family: TaskFamily[CodeTask] | None = SYNTHESIS
     max_turns = 12

@@ -27,20 +27,20 @@ class ChessEnv(ChessBoardEnv[ChessGame]):
         return self.begun(opened(self.game))
 
     def reply(self) -> chess.Move:
-        """The built-in opponent's move; its random choices depend on the task and the position only."""
+        """Return the built-in opponent's move; its random choices depend only on the task and the position."""
         return opponent_move(self.board, self.game.level, Rng("chess", self.game.seed, self.board.fen()))
 
     def oracle(self) -> str:
-        """A search of two half-moves, and captures beyond; it does not know what Black will play."""
+        """Return the best move by a search of two half-moves and further captures, without knowing Black's next move."""
         return self.board.san(best_move(self.board, DEPTH))
 
     def best_return(self) -> float:
-        """A win."""
+        """Return the best return: 1 for a win."""
         return 1.0
 
 
 def opened(game: ChessGame) -> chess.Board:
-    """The board after the opening and its detour, with White to move and nothing won or lost at once."""
+    """Return the board after the opening and its detour, with White to move and no immediate win or loss."""
     for attempt in range(100):
         board = chess.Board()
         for san in game.opening:

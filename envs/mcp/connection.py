@@ -1,4 +1,4 @@
-"""``Connection``: one running MCP server and the session with it, on the loop where sandboxes are too."""
+"""``Connection``: one running MCP server and its session, on the loop that sandboxes use."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 QUOTED = 500
 """Characters of a server's standard error that an error quotes."""
 CONNECT, READ = 30.0, 300.0
-"""Seconds to reach a server by HTTP, and for it to say something: the SDK's defaults. Calls have their own limit."""
+"""Seconds to reach a server by HTTP, and to wait for a message: the SDK's defaults. Calls have their own limit."""
 PROBE = 10.0
-"""Seconds that a server has to list its tools after a call that it did not answer in time."""
+"""Seconds for a server to list its tools after a call that exceeded its time limit."""
 
 
 class ServerLostError(EnvironmentDiedError):
@@ -68,7 +68,7 @@ class Connection:
 
     @classmethod
     async def open(cls, spec: ServerSpec, folder: Path) -> Connection:
-        """Start the server and greet it.
+        """Start the server and initialize the session.
 
         Raises:
             UsageError: there is no such program.
@@ -149,7 +149,7 @@ class Connection:
         raise await self._late(tool, client)
 
     async def close(self) -> None:
-        """End the session and the server: politely, then by force. Bounded by the SDK, about seven seconds."""
+        """End the session and the server: gracefully, then by force. The SDK bounds the time to about seven seconds."""
         self._closing.set()
         if not self._client.done():
             self._task.cancel()
@@ -227,7 +227,7 @@ class Connection:
                 unread.set_result(why)
 
     async def _late(self, tool: str, client: mcp.Client) -> Exception:
-        """Return what becomes of a call that took too long: refused, if the server answers something else."""
+        """Handle a call that took too long: refuse it if the server still answers other requests."""
         late = f"there was no answer within {self.spec.timeout:g} s (timeout)"
         try:
             async with asyncio.timeout(PROBE):
@@ -269,7 +269,7 @@ class Connection:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The first error in a group of groups: task groups wrap what they raise."""
+    """Return the first error in nested exception groups, in which task groups wrap what they raise."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""Answers of an MCP server as parts of a message, and the episode's folder under a name that is always the same."""
+"""Answers of an MCP server as parts of a message, with the episode's folder under a fixed name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import mcp
 
 SHOWN_FOLDER = "/episode"
-"""The name that agents see for the episode's folder, whose real name is different each time."""
+"""Name that agents see for the episode's folder, whose real name differs each time."""
 
 
 def parts_of(result: mcp.types.CallToolResult, limit: int, folder: Path) -> tuple[Part, ...]:
-    """Return the parts of an answer: texts and images as they are, everything else by name.
+    """Return the parts of an answer: texts and images as they are, and names of everything else.
 
     Args:
         result: the answer of the server.
@@ -37,7 +37,7 @@ def parts_of(result: mcp.types.CallToolResult, limit: int, folder: Path) -> tupl
 
 
 def unfolded(value: Any, folder: Path) -> Any:
-    """Arguments with the real name of the episode's folder, where an agent gave the one that it was shown."""
+    """Return arguments with the real name of the episode's folder in place of the fixed one."""
     if isinstance(value, str):
         for scheme in ("", "file://"):
             start = scheme + SHOWN_FOLDER

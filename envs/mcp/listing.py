@@ -1,4 +1,4 @@
-"""The tools of MCP servers as tools of an environment: asked for once per server and process, calls checked first."""
+"""The tools of MCP servers as tools of an environment: listed once per server and process, with checked arguments."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import mcp
 
 MOST_BYTES = 1_000_000
-"""Bytes that the arguments of one call may have."""
+"""Most bytes of the arguments of one call."""
 EXPLAINED = 3
-"""How many of the things that are wrong with arguments are named at once."""
+"""Most faults of arguments to name at once."""
 _asking = threading.Lock()
 
 
@@ -49,7 +49,7 @@ class McpTool(Tool):
     problems: Callable[[Any], Iterator[str]] = lambda arguments: iter(())
 
     def validate(self, arguments: Any) -> dict[str, Any]:
-        """The arguments, as the one argument ``arguments`` of ``function``.
+        """Return the arguments as the one argument ``arguments`` of ``function``.
 
         Raises:
             ToolError: they do not fit; the message tells the agent what to change.
@@ -73,7 +73,7 @@ class McpTool(Tool):
 
 
 def tools_of_servers(specs: Sequence[ServerSpec], call: Callable[..., Any]) -> tuple[McpTool, ...]:
-    """The tools that several servers offer, unbound.
+    """Return the tools that several servers offer, unbound.
 
     Args:
         specs: the servers.
@@ -143,7 +143,7 @@ def _made(name: str, tool: mcp.Tool, spec: ServerSpec, call: Callable[..., Any])
 
 
 def checker(schema: dict[str, Any]) -> Callable[[Any], Iterator[str]]:
-    """A function that says what is wrong with arguments.
+    """Return a function that describes the faults of arguments.
 
     A schema that is none, or that refers to what is not in it, checks nothing: the server looks at them in any case.
     """

@@ -20,20 +20,20 @@ import anyio
 from ...errors import ToolError
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Bytes of one line that a server writes; what is longer is passed over."""
+"""Most bytes of one line of a server; a longer one is skipped."""
 GRACE = 2.0
 """Seconds for a server to exit after its input has ended, and again after a signal to exit."""
 
 
 class LimitError(ToolError):
-    """A call exceeded a limit: of its time, or of the size of its answer."""
+    """Raised when a call exceeds its limit of time or the size limit of its answer."""
 
 
 @asynccontextmanager
 async def program(
     command: Sequence[str], *, env: Mapping[str, str], cwd: str | Path, stderr: IO[bytes]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Start a program, and yield the stream of its messages and that of messages for it; end it afterwards.
+    """Start a program, yield the stream of its messages and that of messages to it, and end it afterwards.
 
     Args:
         command: its words.
@@ -109,7 +109,7 @@ async def _write(process: Process, to_say: Any, heard: Any) -> None:
 
 
 async def _ended(process: Process) -> None:
-    """End the program and all that it started: by the end of its input, then by asking, then by force."""
+    """End the program and its descendants: by closing its input, then by a signal, then by force."""
     assert process.stdin is not None
     process.stdin.close()
     for ending in (signal.SIGTERM, signal.SIGKILL):

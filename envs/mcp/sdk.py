@@ -8,7 +8,7 @@ from ...errors import UsageError
 
 
 def need_sdk() -> None:
-    """See that the SDK is installed.
+    """Check that the SDK is installed.
 
     Raises:
         UsageError: it is not; the message says how to install it.

@@ -1,4 +1,4 @@
-"""``Servers``: the MCP servers of one episode, started when first called, and the care that nothing of them is left."""
+"""``Servers``: the MCP servers of one episode, started on first use, and their reliable shutdown."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     import mcp
 
 GRACE = 10.0
-"""Seconds that servers have to end in when the process does."""
+"""Seconds for ending servers when the process ends."""
 
 
 class Servers:
-    """Each server that is called is started once, and ended when this is closed or forgotten.
+    """The MCP servers of an episode. Each starts on first use, and ends when this object is closed or
+    garbage-collected.
 
     A copy, deep or not, is another set with nothing started: what a server remembers is in no Python object.
     """
@@ -39,7 +40,7 @@ class Servers:
 
     @property
     def folder(self) -> Path:
-        """The folder that is theirs alone; made when it is first asked for."""
+        """The servers' own folder, created on first use."""
         return self._held.folder
 
     @property
@@ -48,7 +49,7 @@ class Servers:
         return dict(self._held.seconds)
 
     async def call(self, spec: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> mcp.types.CallToolResult:
-        """Call a tool of a server, by the server's own name for it; start the server if it has not been needed before.
+        """Call a tool by the server's own name for it, and start the server on first use.
 
         Raises:
             ToolError: the server refused the call, or did not answer it in time.
@@ -66,7 +67,7 @@ class Servers:
         await LOOP.run(self._held.close())
 
     def abandon(self) -> None:
-        """``close`` without waiting for it."""
+        """End every server in the background."""
         if self._finalizer.detach() is not None:
             _abandoned(self._held)
 
@@ -134,7 +135,7 @@ class _Held:
 
 
 def _of_use(task: asyncio.Task[Connection], spec: ServerSpec) -> bool:
-    """Whether what was opened is to be used again. A server that had an episode's state and died took it along."""
+    """Return whether to use the opened servers again. A dead server with an episode's state took the state along."""
     if task.cancelled() or task.exception() is not None:
         return False
     if not spec.stateless or task.result().alive:

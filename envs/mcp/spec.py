@@ -1,4 +1,4 @@
-"""``ServerSpec``: which MCP server an environment's tools come from, how it is started, and what of it is offered."""
+"""``ServerSpec``: one MCP server, how to start it, and which of its tools to offer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from ...errors import UsageError
 
 FOLDER = "{folder}"
-"""Stands, in a spec, for the folder that is the episode's own."""
+"""Placeholder in a spec for the episode's own folder."""
 
 
 @dataclass(frozen=True)
@@ -72,5 +72,5 @@ class ServerSpec:
                 raise UsageError(f"server {self.name!r}: {name} {value!r} is not a positive number")
 
     def offers(self, tool: str) -> bool:
-        """Whether the tool that the server calls ``tool`` is offered."""
+        """Return whether to offer the tool that the server calls ``tool``."""
         return (self.allow is None or tool in self.allow) and tool not in self.deny

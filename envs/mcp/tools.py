@@ -31,7 +31,7 @@ from .spec import ServerSpec
 
 LOG = logging.getLogger(__name__)
 REPEATING = 45.0
-"""Seconds in which the actions of an episode are repeated to find out whether they are why a server died."""
+"""Seconds for repeating the actions of an episode, to find out whether they are why a server died."""
 _repeating: ContextVar[bool] = ContextVar("repeating", default=False)
 
 
@@ -54,7 +54,7 @@ class McpTools(ToolEnv):
     """
 
     servers: ClassVar[Sequence[ServerSpec]] = ()
-    """The servers whose tools the agent gets."""
+    """Specs of the servers whose tools the agent gets."""
     forks = Forks.REPLAY
     message_seconds = (
         30.0  # so that a step with a last call that hangs, and its examination, ends before a run gives up
@@ -100,11 +100,11 @@ class McpTools(ToolEnv):
         return "".join(part.text for part in parts if isinstance(part, TextPart))
 
     def offered(self) -> Sequence[Tool]:
-        """The tools of the class, then those of the servers, in the order in which these name them."""
+        """Return the tools of the class, then those of the servers in the order in which they list them."""
         return self._offered
 
     def random_action(self, rng: Rng) -> ActionLike:
-        """A random tool with random arguments; none, where the schema is beyond what these are drawn for."""
+        """Return a random tool with random arguments; skip tools with schemas that the generator does not support."""
         tool = rng.pick(self.offered())
         try:
             return ToolCall(tool.name, random_arguments(tool.parameters, rng))
@@ -112,7 +112,7 @@ class McpTools(ToolEnv):
             return ToolCall(tool.name)
 
     def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
-        """Run the calls of one message in order; servers are waited for, so never without an event loop."""
+        """Run the calls of one message in order. They wait for servers, so they need an event loop."""
         return self._answer(action) if action.tool_calls else self.said(action.text)
 
     def close(self) -> None:
@@ -126,14 +126,14 @@ class McpTools(ToolEnv):
         return begun
 
     def step(self, action: ActionLike) -> Stepped:
-        """Take one action. A server that it loses or spoils, so that nothing can be judged, is the agent's failure."""
+        """Take one action. If it loses or spoils a server, so that nothing can be judged, the agent has failed."""
         try:
             return super().step(action)
         except (ServerLostError, LimitError) as error:
             return self._ended_by(resolve(self._failure(error)))
 
     async def astep(self, action: ActionLike) -> Stepped:
-        """``step`` without blocking the event loop."""
+        """Take one action without blocking the event loop."""
         try:
             return await super().astep(action)
         except (ServerLostError, LimitError) as error:
@@ -154,7 +154,7 @@ class McpTools(ToolEnv):
         return Step(Observation.of(text), self._paid(score), terminated=True, score=score)
 
     async def _lost_again(self) -> bool:
-        """Return whether a server dies again when the actions so far are repeated, on an environment of their own."""
+        """Return whether a server dies again when the actions so far are repeated on another environment."""
         token = _repeating.set(True)
         try:
             async with asyncio.timeout(REPEATING):
@@ -208,12 +208,12 @@ async def _parts(servers: Servers, spec: ServerSpec, tool: str, arguments: dict[
 
 @lru_cache(maxsize=4096)
 def _deaths(env: str, task: str, actions: bytes) -> list[None]:
-    """Return how often a server died after these actions, in this process, where they took too long to be repeated."""
+    """Return how often a server died in this process after these actions, which took too long to be repeated."""
     return []
 
 
 async def _elsewhere(lost: ServerLostError, spec: ServerSpec, tool: str, arguments: dict[str, Any]) -> tuple[Part, ...]:
-    """Return another server's answer to a call by which a server without state died: it may have died of another call.
+    """Repeat on another server a call by which a stateless server died: it may have died of another call.
 
     Raises:
         ToolError: the other one dies, too, or the call was late.
@@ -246,7 +246,7 @@ async def _startable(spec: ServerSpec) -> None:
 
 @lru_cache(maxsize=256)
 def _beside(cls: Hashable, specs: tuple[ServerSpec, ...]) -> tuple[Tool, ...]:
-    """The tools of a class, and then those of servers."""
+    """Return the tools of a class, and then those of servers."""
     own = tools_of(cast(type, cls))
     theirs = tools_of_servers(specs, _calling) if specs else ()
     names = {tool.name for tool in own}

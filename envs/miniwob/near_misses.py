@@ -1,4 +1,4 @@
-"""Near misses of MiniWoB's tasks. There is no oracle: the pages judge themselves and do not say how they are solved."""
+"""Near misses of MiniWoB's tasks. There is no oracle: the pages judge themselves, and do not reveal their solutions."""
 
 from __future__ import annotations
 

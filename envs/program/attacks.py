@@ -1,4 +1,4 @@
-"""Ways to break an episode of programs: the session that runs them, and the protocol by which they call tools."""
+"""Hostile inputs for programs: attacks on their session, and on the protocol of their tool calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ProgramEnv``: any tool environment, acted in by programs that call its tools."""
+"""``ProgramEnv``: any tool environment, in which the agent acts by programs that call its tools."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .tools import PythonTools, Ran
 
 How = Literal["tools", "python"]
 FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([^\n`]*)\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
-"""A block as people and models write it, and what it says it is; one that was cut off ends with the text."""
+"""A fenced block and its label as people and models write it; a block that was cut off ends with the text."""
 PYTHONS = {"", "python", "python3", "py"}
 """Labels of code blocks that contain Python."""
 RULES = """\
@@ -58,7 +58,7 @@ class ProgramEnv(ToolEnv[TaskT]):
     """Words that begin the names of tools and are namespaces in programs: with ``("mail",)``, ``mail_search`` is called
     as ``apis.mail.search``."""
     program_calls: ClassVar[int] = 1000
-    """How many calls one program may make."""
+    """Most calls of one program."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class ProgramEnv(ToolEnv[TaskT]):
         return RULES.format(manual=module.manual())
 
     def offered(self) -> Sequence[Tool]:
-        """``python``, or the environment's own tools."""
+        """Return ``python``, or the environment's own tools."""
         return super().offered() if self.how == "tools" else (PYTHON,)
 
     def python(self, code: str) -> Awaitable[str]:
@@ -183,7 +183,7 @@ class ProgramEnv(ToolEnv[TaskT]):
         return Step(Observation.of(text), self._paid(score), terminated=True, score=score)
 
     def ends_with(self, tool: Tool) -> bool:
-        """Whether the episode has ended: in a program, any call may have ended it."""
+        """Return whether the episode has ended: any call of a program may have ended it."""
         return super().ends_with(tool) if self.how == "tools" else self._has_ended
 
     def _judged(self, step: Step, score: Score) -> Step:
@@ -192,7 +192,7 @@ class ProgramEnv(ToolEnv[TaskT]):
         return super()._judged(step, score)
 
     def close(self) -> None:
-        """Let go of the sandbox."""
+        """Release the sandbox."""
         if self.how == "python":
             self.room.abandon()
         super().close()
@@ -209,7 +209,7 @@ class ProgramEnv(ToolEnv[TaskT]):
             self.how = how
 
     def as_program(self, action: ActionLike) -> Action:
-        """An action by tools as one by a program, which prints what each call gives; one that calls none stays."""
+        """Return an action by tools as a program that prints the result of each call; an action without calls stays."""
         read = Action.of(action)
         if not read.tool_calls:
             return read
@@ -254,7 +254,7 @@ class ProgramEnv(ToolEnv[TaskT]):
         return played
 
     def state_key(self) -> Any:
-        """The environment's own; with programs, also all that were run, for a session's state is in no value."""
+        """Return the environment's own key; with programs, include them, since no value holds a session's state."""
         key = super().state_key()
         if self.how == "tools" or key is None or not self._programs:
             return key
@@ -262,4 +262,4 @@ class ProgramEnv(ToolEnv[TaskT]):
 
 
 PYTHON = describe(ProgramEnv.python, "python")
-"""The one tool of an agent that writes programs."""
+"""The only tool of an agent that writes programs."""

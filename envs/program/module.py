@@ -1,4 +1,4 @@
-"""Tools as Python: the names by which a program calls them, and the source of the module that it imports."""
+"""Tools as Python functions: their names in programs, and the source of the module that programs import."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..messages import ToolCall
 from ..tools import Tool
 
 INSIDE = Path(__file__).with_name("inside.py")
-"""Names that every such module has."""
+"""Names that every such module defines."""
 TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "dict"}
 SHOWN = 12
-"""Values of an enumeration that a description names."""
+"""Most values of an enumeration to name in a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a tool, as Python has it.
+    """A parameter of a tool in Python.
 
     Args:
         name: its name in the tool.
@@ -39,7 +39,7 @@ class Parameter:
 
     @property
     def default(self) -> str:
-        """The default in the signature, for an omitted argument."""
+        """Default in the signature, for an omitted argument."""
         default = self.schema.get("default", ...)
         return repr(default) if _is_literal(default) else "..."
 
@@ -50,7 +50,7 @@ class Parameter:
 
     @property
     def about(self) -> str:
-        """A description of it in one line."""
+        """One-line description of the parameter."""
         values = self.schema.get("enum") or ()
         named = f"one of {', '.join(map(repr, values[:SHOWN]))}{', …' if len(values) > SHOWN else ''}"
         text = " ".join(str(self.schema.get("description") or "").split())
@@ -59,7 +59,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A tool as a function.
+    """A tool as a Python function.
 
     Args:
         tool: the tool that it calls.
@@ -73,7 +73,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """How it is called, such as ``mail.search(query: str, limit: int = 10)``."""
+        """Signature, such as ``mail.search(query: str, limit: int = 10)``."""
         return f"{'.'.join(self.path)}({', '.join(map(str, self.parameters))})"
 
     @property
@@ -83,7 +83,7 @@ class Function:
         return "\n".join([self.tool.description, *(["", "Args:", *lines] if lines else [])])
 
     def source(self, number: int) -> str:
-        """Its definition, as ``function_NUMBER``."""
+        """Return its definition, as ``function_NUMBER``."""
         given = ", ".join(f"{one.name!r}: {one.python}" for one in self.parameters)
         left = ", ".join(f"{one.name!r}: {one.default}" for one in self.parameters if not one.required)
         head = f"def function_{number}({', '.join(map(str, self.parameters))}):"
@@ -91,7 +91,7 @@ class Function:
 
 
 def function_of(tool: Tool, groups: Iterable[str] = ()) -> Function:
-    """A tool as a function.
+    """Return a tool as a Python function.
 
     Args:
         tool: the tool that it calls.
@@ -113,7 +113,7 @@ def function_of(tool: Tool, groups: Iterable[str] = ()) -> Function:
 
 
 class Module:
-    """The module by which a program calls tools.
+    """Return the source of the module by which a program calls tools.
 
     Args:
         tools: its tools.
@@ -137,7 +137,7 @@ class Module:
                 )
 
     def source(self) -> str:
-        """Makes the module, and brings it and ``ApiError`` into the program's names."""
+        """Return code that creates the module, and defines it and ``ApiError`` in the program's namespace."""
         defined = [function.source(number) for number, function in enumerate(self.functions)]
         paths = ", ".join(
             f"({function.path!r}, {_name(function.tool.name)!r}, function_{n})"
@@ -151,7 +151,7 @@ class Module:
         )
 
     def line(self, call: ToolCall) -> str:
-        """A call as a line of Python that prints the result."""
+        """Return a call as a line of Python that prints the result."""
         function = self._by_tool.get(str(call.name))
         names = {one.name: one.python for one in function.parameters} if function else {}
         path = ".".join(function.path) if function else _name(str(call.name))
@@ -160,7 +160,7 @@ class Module:
         return f"print({self.name}.{path}({arguments}))"
 
     def manual(self, most: int = 6000) -> str:
-        """Its functions, one in a line, with the first line of what each does as long as that fits.
+        """List its functions, one per line, with the first line of their descriptions if those fit.
 
         Args:
             most: characters.
@@ -173,7 +173,7 @@ class Module:
 
 
 def _is_literal(value: Any) -> bool:
-    """Whether Python reads a value's ``repr`` as that value."""
+    """Return whether Python parses a value's ``repr`` as that value."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):

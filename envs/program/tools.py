@@ -1,4 +1,4 @@
-"""``PythonTools``: programs in a sandbox that call tools of the trusted side while they run."""
+"""``PythonTools``: programs in a sandbox that call tools of the trusted process while they run."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PythonTools:
         self._ready: Session | None = None
 
     async def run(self, code: str, seconds: float = 10.0) -> Ran:
-        """Run a program in the state that the last one left.
+        """Run a program in the state that the previous one left.
 
         Args:
             code: Python statements; the value of a last expression is shown.
@@ -96,7 +96,7 @@ class PythonTools:
         return Ran(text, result, tuple(run.calls), tuple(run.failed), run.ended)
 
     async def _session(self) -> Session:
-        """The session, with the module in it."""
+        """Return the session, with the module in it."""
         session = await self.room.session()
         if session is not self._ready:
             made = await session.run(self.module.source(), timeout=30.0)
@@ -117,7 +117,7 @@ class _Run:
     ended: bool = False
 
     async def answer(self, request: bytes) -> bytes:
-        """Make a call of any form.
+        """Handle a request from a program, in any form.
 
         Raises:
             InfrastructureError: the infrastructure failed, and not the call.
@@ -147,7 +147,7 @@ def _performed(tool: Tool, call: ToolCall) -> Any | Awaitable[Any]:
 
 
 def _call_in(request: bytes) -> ToolCall:
-    """The call that a request is.
+    """Parse a request into a call.
 
     Raises:
         ToolError: it is none.

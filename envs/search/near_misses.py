@@ -1,4 +1,4 @@
-"""Ways to play that must not succeed: guesses, citations without reading, half of the evidence."""
+"""Near misses of search tasks: guesses, citations of unread pages, and half of the evidence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def near_misses(task: SearchTask, *, opens: bool) -> Mapping[str, NearMiss]:
         return ToolCall("answer", {"text": text, **({"citations": ids} if opens else {})})
 
     def after(ending: Ending) -> NearMiss:
-        """Do as the oracle does, and end otherwise."""
+        """Act like the oracle, and end with another answer."""
 
         def play(env: Any) -> ActionLike:
             own = env.unwrapped
@@ -61,7 +61,7 @@ def near_misses(task: SearchTask, *, opens: bool) -> Mapping[str, NearMiss]:
 
 
 def _without_last(task: SearchTask, answer: Callable[[str, list[str]], ToolCall], *, opens: bool) -> NearMiss:
-    """The right answer, without the pages of the last fact."""
+    """Give the right answer without reading the pages of the last fact."""
     last = set(task.evidence[-1])
     lookups = [one for one in task.lookups if one.document not in last]
 
@@ -85,7 +85,7 @@ def _padded(
 
 
 def _names(task: SearchTask, progress: Progress) -> str:
-    """The titles of what was seen, and the answer among them."""
+    """Answer with the titles seen so far, among them the answer."""
     return ", ".join([*(page.title for page in list(progress.pages.values())[:8]), task.answers[0], "unknown"])
 
 

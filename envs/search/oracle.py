@@ -1,4 +1,4 @@
-"""How a task is solved step by step, and how chance would go about it."""
+"""The oracle of search tasks, step by step, and random play."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .progress import Progress
 from .reading import PART_WORDS, covers, length, named, parts
 
 MOST = 10
-"""The most hits that a search has."""
+"""Most hits of a search."""
 
 
 def next_action(
@@ -37,14 +37,14 @@ def next_action(
 
 
 def cited(task: SearchTask, progress: Progress) -> list[str]:
-    """A page for every fact, of those that were read."""
+    """Return one page that was read for every fact."""
     passages = dict(task.passages)
     read = [[id for id in fact if progress.has_read(id, passages.get(id))] for fact in task.evidence]
     return list(dict.fromkeys(ids[0] for ids in read if ids))
 
 
 def _towards(lookup: Lookup, progress: Progress, *, k: int, opens: bool) -> ToolCall | None:
-    """The next act towards a page: its search, a wider one, and the parts of it; ``None`` if nothing is left to try."""
+    """Return the next action toward a page: its search, a wider one, or its parts; ``None`` if none is left."""
     if opens and lookup.document in progress.pages:
         return _next_part(lookup.document, progress)
     searched = " ".join(lookup.query.split())
@@ -64,7 +64,7 @@ def _next_part(id: str, progress: Progress) -> ToolCall | None:
 
 
 def random_act(task: SearchTask, progress: Progress, rng: Rng, *, opens: bool) -> ToolCall:
-    """A search for words that were seen, a page that was found, or seen words as the answer."""
+    """Search for words seen so far, open a page that was found, or answer with some of these words."""
     words = task.question.split()
     for page in list(progress.pages.values())[-3:]:
         words += [*page.title.split(), *page.text.split()[:60]]

@@ -1,4 +1,4 @@
-"""Near misses of web tasks: acts left out, other answers, refusals, and URLs that lead out of the episode."""
+"""Near misses of web tasks: solutions without an action, other answers, refusals, and URLs out of the episode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAYS_OUT = {
     "an address without a scheme": "//judge.test/score",
     "another episode": f"http://shop.{'0' * 32}.localhost/",
 }
-"""URLs out of an episode, by what they lead to. An agent that asks for one does not succeed, whatever else it does."""
+"""URLs out of an episode, by their targets. An agent that requests one does not succeed, whatever else it does."""
 
 
 def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:

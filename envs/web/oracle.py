@@ -1,4 +1,4 @@
-"""The oracle of web tasks: it walks the solution on a second browser, and then repeats it on the agent's pages."""
+"""The oracle of web tasks: it finds the solution on a second browser, and repeats it on the agent's pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .walk import Did, PageWalk
 
 
 def solution(work: WebTask, browser: HtmlBrowser, accounts: Mapping[str, tuple[str, str]]) -> tuple[Did, ...]:
-    """Return the acts that solve a task from its beginning.
+    """Return the actions that solve a task from its start.
 
     Args:
         work: the task.
@@ -25,7 +25,7 @@ def solution(work: WebTask, browser: HtmlBrowser, accounts: Mapping[str, tuple[s
 
 
 def next_action(acts: Sequence[Did], done: Sequence[Did], page: Page, *, first_url: str) -> ToolCall:
-    """Return the first act of a solution that is not done yet.
+    """Return the first action of a solution that is not done yet.
 
     Args:
         acts: the solution.

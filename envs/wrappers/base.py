@@ -41,7 +41,7 @@ class Stepping:
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """Ask the world for its present ``Score``."""
+    """Ask the wrapped environment for its current ``Score``."""
 
 
 Request = Resetting | Stepping | Judging
@@ -79,34 +79,34 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
     # -- what a wrapper writes ----------------------------------------------------------------------------------
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
-        """Begin an episode; ``yield Resetting(…)`` gives observation and info."""
+        """Start an episode; ``yield Resetting(…)`` returns observation and info."""
         begun: Reset = yield Resetting(seed, options)
         return begun
 
     def stepping(self, action: ActionLike) -> Steps:
-        """Take one action; ``yield Stepping(…)`` gives observation, reward, terminated, truncated and info."""
+        """Take one action; ``yield Stepping(…)`` returns observation, reward, terminated, truncated and info."""
         stepped: Stepped = yield Stepping(action)
         return stepped
 
     # -- Gymnasium's form, and the async form -------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """As ``TurnEnv.reset``."""
+        """Start an episode; see ``TurnEnv.reset``."""
         begun: Reset = self._drive(self.resetting(seed, options))
         return self._begun(begun)
 
     def step(self, action: ActionLike) -> Stepped:
-        """As ``TurnEnv.step``."""
+        """Take one action; see ``TurnEnv.step``."""
         self._enter()
         stepped: Stepped = self._drive(self.stepping(action))
         return self._left(stepped)
 
     async def areset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """As ``TurnEnv.areset``."""
+        """Start an episode; see ``TurnEnv.areset``."""
         return self._begun(await self._adrive(self.resetting(seed, options)))
 
     async def astep(self, action: ActionLike) -> Stepped:
-        """As ``TurnEnv.astep``."""
+        """Take one action; see ``TurnEnv.astep``."""
         self._enter()
         return self._left(await self._adrive(self.stepping(action)))
 
@@ -119,11 +119,11 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
 
     @property
     def turn(self) -> int:
-        """How many actions have been taken in this episode."""
+        """Number of actions taken in this episode."""
         return self._steps
 
     def fork(self) -> Self:
-        """An independent copy in the same state: the wrapped environment by its own means, this by copying."""
+        """Return an independent copy in the same state: the environment forks by its means, the wrapper by copying."""
         fork = getattr(self.env, "fork", None)
         return self._around(copy.deepcopy(self.env) if fork is None else fork(), {})
 
@@ -139,7 +139,7 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
     # -- the inside ---------------------------------------------------------------------------------------------
 
     def _around(self, inner: gymnasium.Env[Any, Any], memo: dict[int, Any]) -> Self:
-        """A copy of this wrapper around another environment."""
+        """Return a copy of this wrapper around another environment."""
         clone = object.__new__(type(self))
         memo |= {id(self): clone, id(self.env): inner}
         for name, value in vars(self).items():

@@ -45,14 +45,14 @@ class CheckReward(TurnWrapper):
         self._potential = 0.0
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
-        """Begin, and see what holds already."""
+        """Start an episode, and measure which checks hold."""
         begun = yield Resetting(seed, options)
         if self._when == "difference":
             self._potential = self.potential((yield Judging()))
         return begun  # type: ignore[no-any-return]
 
     def stepping(self, action: ActionLike) -> Steps:
-        """Pay for what has come to hold."""
+        """Pay for the checks that have changed."""
         observation, _, terminated, truncated, info = yield Stepping(action)
         if self._when == "end":
             return observation, self.potential(info["score"]) if "score" in info else 0.0, terminated, truncated, info
@@ -61,7 +61,7 @@ class CheckReward(TurnWrapper):
         return observation, self._potential - before, terminated, truncated, info
 
     def potential(self, score: Score) -> float:
-        """Φ: the weighted share of checks that hold, in [0, 1]."""
+        """Return Φ, the weighted share of checks that hold, in [0, 1]."""
         weights = {name: self._weights.get(name, 1.0) for name in score.checks}
         total = sum(weights.values())
         if not total:

@@ -15,7 +15,7 @@ from .base import Resets, Resetting, Stepping, Steps, TurnWrapper
 from .observation_budget import cut
 
 LONGEST = 2_000
-"""Characters of an action that are repeated; a longer one loses its middle, and says so."""
+"""Most characters of a repeated action; a longer one loses its middle, with a mark."""
 
 
 class History(TurnWrapper):
@@ -47,13 +47,13 @@ class History(TurnWrapper):
         return replace(inner, max_observation_chars=one + self._turns * (one + LONGEST))
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
-        """Forget everything."""
+        """Start an episode with an empty history."""
         observation, info = yield Resetting(seed, options)
         self._past, self._present = (), observation.messages
         return observation, info
 
     def stepping(self, action: ActionLike) -> Steps:
-        """Remember the turn, and put it before what comes next."""
+        """Take one action, and put the history before the next observation."""
         observation, *rest = yield Stepping(action)
         said = Action.of(action).message
         if len(said.text) > LONGEST:

@@ -1,4 +1,4 @@
-"""``MultiAttempt``: fail, read that the attempt failed, and try the same task again."""
+"""``MultiAttempt``: after a failed attempt, tell the agent and let it try the same task again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MultiAttempt(TurnWrapper):
 
     @property
     def max_turns(self) -> int:
-        """No episode has more actions than all attempts together."""
+        """Most actions of an episode: those of all attempts together."""
         return self._attempts * int(self.env.get_wrapper_attr("max_turns"))
 
     @property
@@ -56,21 +56,21 @@ class MultiAttempt(TurnWrapper):
 
     @property
     def attempt(self) -> int:
-        """The present attempt: 1, 2, 3, …"""
+        """Number of the current attempt: 1, 2, 3, …"""
         return self._attempt
 
     def state_key(self) -> str | None:
-        """The same state in another attempt is another state: fewer attempts are left."""
+        """Return a key that includes the attempt, since fewer attempts are left in a later one."""
         return self._keyed(self.env.get_wrapper_attr("state_key")())
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
-        """Begin the first attempt."""
+        """Start the first attempt."""
         self._attempt, self._return, self._given, self._best = 1, 0.0, 0.0, None
         observation, info = yield Resetting(seed, options)
         return observation, {**info, "attempt": 1}
 
     def stepping(self, action: ActionLike) -> Steps:
-        """Take one action; begin the next attempt where one fails."""
+        """Take one action; start the next attempt if one fails."""
         observation, reward, terminated, truncated, info = yield Stepping(action)
         info = {**info, "attempt": self._attempt, "obs_key": self._keyed(info["obs_key"])}
         self._return += reward

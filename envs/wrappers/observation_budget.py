@@ -1,4 +1,4 @@
-"""``ObservationBudget``: long observations lose their middle, and say so."""
+"""``ObservationBudget``: cut the middle of long observations, and mark the cut."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ObservationBudget(TurnWrapper):
         return self.fitted(observation), *rest
 
     def fitted(self, observation: Observation) -> Observation:
-        """The observation within the budget."""
+        """Return the observation, cut to the budget."""
         sizes = [self._count(message.text) for message in observation.messages]
         if sum(sizes) <= self._limit:
             return observation
@@ -78,7 +78,7 @@ class ObservationBudget(TurnWrapper):
         return Observation(tuple(messages))
 
     def _latest(self, observation: Observation, sizes: list[int]) -> Observation:
-        """Keep the latest messages whole and one mark for all others, when there are too many for a mark in each.
+        """Keep the latest messages whole and one mark for all others, if there are too many for a mark in each.
 
         No message is left out, since each answers a call; those without room lose their text.
         """
@@ -97,7 +97,7 @@ class ObservationBudget(TurnWrapper):
 
 
 def cut(text: str, limit: int, count: Count = len, head: float = 0.5) -> str | None:
-    """The longest head and tail of ``text`` that fit into ``limit`` together with the mark between them.
+    """Return the longest head and tail of ``text`` that fit into ``limit`` together with the mark between them.
 
     ``None`` where not even the mark fits.
     """
@@ -119,7 +119,7 @@ def cut(text: str, limit: int, count: Count = len, head: float = 0.5) -> str | N
 
 
 def shares(sizes: list[int], limit: int) -> list[int]:
-    """How much of ``limit`` each of ``sizes`` gets: all it needs if that is little, else an equal part of the rest."""
+    """Return how much of ``limit`` each size gets: all it needs if that is little, else an equal share of the rest."""
     left, result = limit, [0] * len(sizes)
     order = sorted(range(len(sizes)), key=lambda i: sizes[i])
     for done, i in enumerate(order):

@@ -1,4 +1,4 @@
-"""``ToolFaults``: tools that time out, fail for a moment, lose their answers or are not there."""
+"""``ToolFaults``: tools that time out, fail temporarily, lose their answers or are missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SILENT = "Error: {name} did not answer in time."
 """The answer to a call that was never made, and to one whose answer was lost: the agent cannot tell the two apart."""
 FAILED = "Error: {name} is unavailable for the moment; try again."
 REACHING = (None, "lost")
-"""The fates of calls that are made."""
+"""Possible fates of a call."""
 SKIPPED = "Error: {name} was not called, since a call before it failed."
 SURPLUS = "Error: one message may call {most} tools; {more} were not called."
 
@@ -98,7 +98,7 @@ class ToolFaults(TurnWrapper):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """The tools that may be called: the environment's own without those that are withheld now."""
+        """The available tools: the environment's own without those that are currently missing."""
         withheld = self.withheld
         return tuple(tool for tool in self._known() if tool.name not in withheld)
 
@@ -114,14 +114,14 @@ class ToolFaults(TurnWrapper):
         return frozenset(missing)
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
-        """Begin; which tools are missing depends on the task."""
+        """Start an episode; which tools are missing depends on the task."""
         begun = yield Resetting(seed, options)
         self._digest, self._returned = self.task.digest, False
         self._calls, self._failed = 0, frozenset()
         return begun  # type: ignore[no-any-return]
 
     def stepping(self, action: ActionLike) -> Steps:
-        """Let through what gets through, and answer the rest."""
+        """Pass on the calls that get through, and answer the others with errors."""
         read = Action.of(action)
         fates = [] if read.problem else self._fates(read.tool_calls[: self._most])
         reaching = [call for call, fate in zip(read.tool_calls, fates, strict=False) if fate in REACHING]
@@ -144,7 +144,7 @@ class ToolFaults(TurnWrapper):
         return Observation((*observation.messages, *self._back())), reward, terminated, truncated, info
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """None: what a list of actions comes to depends on which of them get through."""
+        """Return ``None``: the return of a list of actions depends on which of them get through."""
         return {}
 
     # -- what happens to calls -----------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class ToolFaults(TurnWrapper):
 
     @property
     def _most(self) -> int:
-        """How many calls of one message the environment runs."""
+        """Most calls of one message that the environment runs."""
         return int(getattr(self.unwrapped, "max_calls", ToolEnv.max_calls))
 
     def _known(self) -> Sequence[Tool]:
@@ -214,7 +214,7 @@ class ToolFaults(TurnWrapper):
         return known
 
     def _back(self) -> tuple[Message, ...]:
-        """The description of tools that come back with this turn: an agent's prompt has those that it began with."""
+        """Describe the tools that return in this turn, since the agent's prompt lists only those of the start."""
         if self.turn != self._until:
             return ()
         names, self._returned = self.withheld, True

@@ -34,17 +34,17 @@ class TurnLimit(TurnWrapper):
 
     @property
     def max_turns(self) -> int:
-        """The episode ends after this many actions."""
+        """Most actions of an episode."""
         return min(self._limit, int(self.env.get_wrapper_attr("max_turns")))
 
     @property
     def max_turns_truncates(self) -> bool:
-        """Whether the lower of the two limits truncates."""
+        """Whether the lower one of the two limits truncates."""
         own: bool = self.env.get_wrapper_attr("max_turns_truncates")
         return own or self._limit < int(self.env.get_wrapper_attr("max_turns"))
 
     def stepping(self, action: ActionLike) -> Steps:
-        """Truncate at the limit."""
+        """Take one action, and truncate at the limit."""
         observation, reward, terminated, truncated, info = yield Stepping(action)
         if self.turn >= self._limit and not terminated and not truncated:
             score = yield Judging()

@@ -1,4 +1,4 @@
-"""``Batched``: one engine for many episodes in one event loop, asked as seldom as it can be."""
+"""``Batched``: one engine for many episodes in one event loop, with as few calls as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ....tasks.search.document import Document
 from .retriever import Hit, Retriever
 
 Key = tuple[str, int]
-"""A query, and how many pages are wanted."""
+"""A query, and the number of pages to find."""
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Batched:
         self.counts = Counts()
 
     async def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best ``k`` pages for each query, as the engine finds them.
+        """Return the best ``k`` pages for each query, as the engine finds them.
 
         Raises:
             InfrastructureError: the engine has ended or does not answer.
@@ -86,11 +86,11 @@ class Batched:
         return [list(one if isinstance(one, tuple) else await asyncio.shield(one)) for one in asked]
 
     async def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one; see ``Retriever.get``."""
+        """Return the page with an id, or ``None``; see ``Retriever.get``."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._engine.get, id)
 
     async def aclose(self) -> None:
-        """End what is under way; the engine stays open, since it is not ours."""
+        """Cancel running searches; the engine stays open, since its owner closes it."""
         self._closed = True
         for task in self._running:
             task.cancel()

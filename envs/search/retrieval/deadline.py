@@ -1,4 +1,4 @@
-"""``Deadline``: HTTP requests that end in time, however slowly a server lets its bytes drip."""
+"""``Deadline``: HTTP requests with a total time limit, even if a server sends its bytes slowly."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import httpcore
 import httpx
 
 AT_ONCE = 64 * 1024
-"""Bytes that are written before it is looked at the clock again."""
+"""Bytes to write between two looks at the clock."""
 
 
 class Deadline(httpx.BaseTransport):
-    """A transport whose requests have a deadline each; httpx alone bounds every single read.
+    """A transport with a deadline for each whole request; httpx alone limits only single reads.
 
     Its connections are httpcore's, as httpx's own are, but read and write by the clock. Certificates are looked at.
     """
@@ -33,7 +33,7 @@ class Deadline(httpx.BaseTransport):
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send it, and give the answer as soon as its head is here."""
+        """Send a request, and return the response as soon as its headers have arrived."""
         url = request.url
         assert isinstance(request.stream, httpx.SyncByteStream)
         asked = httpcore.Request(
@@ -48,12 +48,12 @@ class Deadline(httpx.BaseTransport):
         return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._pool.close()
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Limit the seconds of what this thread sends and reads in the block; then httpx's timeout is raised."""
+        """Limit the time of this thread's requests in the block, in seconds; beyond it, httpx's timeout is raised."""
         self._clock.until = time.monotonic() + seconds
         try:
             yield
@@ -63,7 +63,7 @@ class Deadline(httpx.BaseTransport):
 
 @contextmanager
 def _as_httpx() -> Iterator[None]:
-    """Errors of httpcore's as those of httpx, which have the same names."""
+    """Convert errors of httpcore into those of httpx, which have the same names."""
     try:
         yield
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
@@ -85,7 +85,7 @@ class _Body(httpx.SyncByteStream):
 
 
 class _Clock(local):
-    """The time at which this thread's request must end."""
+    """Deadline of each thread's request."""
 
     until = math.inf
 
@@ -97,7 +97,7 @@ class _Clock(local):
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection on which every read and write knows the deadline."""
+    """A connection on which every read and write respects the deadline."""
 
     def __init__(self, stream: httpcore.NetworkStream, clock: _Clock) -> None:
         self._stream, self._clock = stream, clock

@@ -1,4 +1,4 @@
-"""``Dense``: pages that mean the same, by a model's vectors; an extra: ``pip install 'turnwise[search-dense]'``."""
+"""``Dense``: semantic search by a model's vectors; an extra: ``pip install 'turnwise[search-dense]'``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ except ImportError as error:
 
 Vectors = npt.NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Any]
-"""Texts to an array with a row for each: a model's ``encode``, or anything like it."""
+"""Function from texts to an array with one row per text, such as a model's ``encode``."""
 
 AT_ONCE = 256
-"""Pages that are encoded together."""
+"""Pages to encode in one batch."""
 
 
 class Dense:
@@ -61,7 +61,7 @@ class Dense:
             self._index.add(found)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best ``k`` pages for each query, best first; none for a blank one. See ``Retriever.search``."""
+        """Return the best ``k`` pages for each query, best first; none for a blank query. See ``Retriever.search``."""
         if self._closed:
             raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; create another one to search")
         asked = [place for place, query in enumerate(queries) if query.strip()]
@@ -76,11 +76,11 @@ class Dense:
         return found
 
     def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one."""
+        """Return the page with an id, or ``None``."""
         return self._corpus.get(id)
 
     def close(self) -> None:
-        """Give the index back."""
+        """Release the index."""
         self._closed, self._index = True, None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

@@ -1,4 +1,4 @@
-"""``retriever_for``: the search engine over a corpus, made once per process."""
+"""``retriever_for``: the search engine of a corpus, created once per process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .remote import Remote
 from .retriever import Retriever
 
 REMEMBERED = 128
-"""Indices that a process keeps: the worlds of two splits. That of a thousand pages is about a megabyte."""
+"""Most cached indices: the worlds of two splits. The index of a thousand pages takes about a megabyte."""
 
 
 def retriever_for(corpus: Corpus, engine: str = "fts5") -> Retriever:
@@ -42,7 +42,7 @@ def _tantivy(corpus: Corpus) -> Retriever:
 
 
 ENGINES: dict[str, Callable[[Corpus], Retriever]] = {"fts5": Fts5, "tantivy": _tantivy}
-"""Engines that need a corpus and nothing else."""
+"""Engines that need only a corpus."""
 
 
 class Shelf:
@@ -59,7 +59,7 @@ class Shelf:
         self._held: OrderedDict[tuple[str, str], _Place] = OrderedDict()
 
     def take(self, key: tuple[str, str], make: Callable[[], Retriever]) -> Retriever:
-        """The index under a key, made if it is not there."""
+        """Return the index of a key, and create it if it is missing."""
         with self._lock:
             place = self._held.setdefault(key, _Place())
             self._held.move_to_end(key)

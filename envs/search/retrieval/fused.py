@@ -1,4 +1,4 @@
-"""``Fused``: two engines or more as one, by the places at which each has a page."""
+"""``Fused``: several engines combined by the ranks of their pages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ....tasks.search.document import Document
 from .retriever import Hit, Retriever
 
 SMOOTHED = 60
-"""The constant of reciprocal rank fusion, as its authors have it (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+"""Constant of reciprocal rank fusion, as in its paper (Cormack, Clarke and Büttcher, SIGIR 2009)."""
 
 
 class Fused:
-    """Reciprocal rank fusion: a page has the sum of 1 / (60 + its place) over the engines that find it.
+    """Reciprocal rank fusion: a page scores the sum of 1 / (60 + its rank) over the engines that find it.
 
     Scores of different engines cannot be compared, places can. Pages with equal sums stand as the first engine that
     finds them has them.
@@ -33,14 +33,14 @@ class Fused:
         self._engines, self._depth, self._smoothed = engines, depth, smoothed
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best ``k`` pages for each query, best first; see ``Retriever.search``."""
+        """Return the best ``k`` pages for each query, best first; see ``Retriever.search``."""
         if k < 1:
             return [[] for _ in queries]
         lists = [engine.search(queries, max(k * self._depth, SMOOTHED)) for engine in self._engines]
         return [self._fuse(found)[:k] for found in zip(*lists, strict=True)]
 
     def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one, from the first engine that can open pages."""
+        """Return the page with an id, or ``None``, from the first engine that can open pages."""
         for engine in self._engines[:-1]:
             try:
                 return engine.get(id)
@@ -49,7 +49,7 @@ class Fused:
         return self._engines[-1].get(id)
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all engines."""
         for engine in self._engines:
             engine.close()
 

@@ -1,4 +1,4 @@
-"""``Remote``: an engine on another machine, ours or any that speaks Search-R1's ``/retrieve``."""
+"""``Remote``: a search engine on another machine that speaks Search-R1's ``/retrieve``."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .retriever import Hit
 from .words import LONGEST
 
 BATCH = 64
-"""Queries in one request."""
+"""Most queries of one request."""
 MOST = 100
 """The largest number of pages to request; some servers refuse more."""
 REMEMBERED = 32_000_000
-"""Characters of pages that are remembered, so that they can be opened where the server only searches."""
+"""Characters of pages to cache, so that they can be opened if the server only searches."""
 ANSWER = 64 * 1024 * 1024
-"""Bytes that an answer may have."""
+"""Most bytes of a response."""
 AGAIN = frozenset({429, 500, 502, 503, 504})
 """Status codes after which a retry may help; a search changes nothing, so it can be repeated."""
 SEARCHES_ONLY = frozenset({404, 405})
-"""Answers of a server that does not know what it is to open a page."""
+"""Status codes of a server that cannot open pages."""
 WAIT = 0.1
 """Seconds before the first retry, doubled each time."""
 
@@ -63,7 +63,7 @@ class Remote:
         self._opens: bool | None = None  # not known before the first request for a page
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best ``k`` pages for each query, in the server's order; see ``Retriever.search``."""
+        """Return the best ``k`` pages for each query, in the server's order; see ``Retriever.search``."""
         asked = [place for place, query in enumerate(queries) if query.strip() and k > 0]
         found: list[list[Hit]] = [[] for _ in queries]
         for start in range(0, len(asked), self._batch):
@@ -74,7 +74,7 @@ class Remote:
         return found
 
     def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one.
+        """Return the page with an id, or ``None``.
 
         Raises:
             InfrastructureError: the server does not answer, or its answer is not a page.
@@ -101,7 +101,7 @@ class Remote:
         raise UsageError(f"{self.url} only searches, and {id[:80]!r} was not among its results, so it cannot be opened")
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._client.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -125,7 +125,7 @@ class Remote:
         return found
 
     def _remember(self, page: Document) -> None:
-        """The pages that were found last; the newest of all is kept however long it is, since it may be opened next."""
+        """Cache of the pages found last. It keeps the newest whatever its length, since the agent may open it next."""
         if (before := self._seen.pop(page.id, None)) is not None:
             self._held -= before.characters
         self._seen[page.id] = page
@@ -135,7 +135,7 @@ class Remote:
             self._held -= gone.characters
 
     def _hit(self, said: Any, place: int) -> Hit:
-        """A hit of ``{"document": …, "score": …}``, or of the page alone."""
+        """Parse a hit: ``{"document": …, "score": …}``, or the page alone."""
         page = said.get("document", said) if isinstance(said, dict) else None
         if not isinstance(page, dict) or not isinstance(page.get("contents"), str):
             raise InfrastructureError(f"{self.url}/retrieve returned a page without 'contents': {_short(said)}")
@@ -146,7 +146,7 @@ class Remote:
         return Hit(Document(str(id), title, text), _score(said.get("score"), place))
 
     def _ask(self, method: str, path: str, **words: Any) -> tuple[int, Any]:
-        """Status and JSON of an answer; asked again while that may help."""
+        """Return the status and the JSON of a response, after retries if they may help."""
         told = ""
         for attempt in range(self._retries + 1):
             if attempt:

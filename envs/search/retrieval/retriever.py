@@ -1,4 +1,4 @@
-"""``Retriever``: what every search engine here does, embedded, learned or on another machine."""
+"""``Retriever``: the protocol of search engines: lexical, learned, or on another machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....tasks.search.document import Document
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A page that was found.
+    """A page that a search found.
 
     Args:
         document: the page.
@@ -30,18 +30,18 @@ class Retriever(Protocol):
     """
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best ``k`` pages for each query, best first; fewer, or none, where fewer match.
+        """Return the best ``k`` pages for each query, best first; fewer, or none, if fewer match.
 
         Raises:
             InfrastructureError: the engine has ended or does not answer.
         """
 
     def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one.
+        """Return the page with an id, or ``None``.
 
         Raises:
             UsageError: this engine cannot open pages.
         """
 
     def close(self) -> None:
-        """Give back what it holds; may be called again."""
+        """Release its resources; may be called again."""

@@ -1,4 +1,4 @@
-"""The contract of every ``Retriever``, as checks that its author runs: once by hand, or as a pytest class.
+"""The contract of every ``Retriever``, as checks for its author: as a function, or as a pytest class.
 
 ::
 
@@ -27,23 +27,23 @@ PAGES = (
     Document("empty", "", ""),
     *(Document(f"twin {number}", "Twin page", "Ten pages say exactly the same about quartz.") for number in range(10)),
 )
-"""A corpus with a page for each law: rare and shared words, accents, nothing at all, and ten that are the same."""
+"""A corpus with pages for all laws: rare and shared words, accents, empty text, and ten equal pages."""
 ODD = (
     "", " ", "\n\t", "\x00", "tower\x00bridge", "\ud800", "tower \udfff", '"', '""', '"tower', "tower*", "*", "^tower",
     "title:tower", "tower AND", "AND OR NOT", "NEAR(tower bridge, 2)", "(", ")", "tower -bridge", "{title}: tower", "+",
     "'; DROP TABLE found; --", "a" * 100_000, "tower " * 20_000, " ".join(f"w{n}" for n in range(20_000)), "🗼", "塔",
     "the of and", "[1 TO 5]", "tower~2", "tower^9", "\\", "/tower/", "\u202etower", "e\u0301" * 50, "_", "%", "NULL",
 )  # fmt: skip
-"""Texts that an agent may write as a query; none has a special meaning, and none may raise."""
+"""Queries that an agent may write; none has a special meaning, and none may raise."""
 
 
 class RetrieverContract:
-    """Inherit, name the class ``Test…``, define ``engine``; pytest runs the laws."""
+    """The laws as tests: inherit, name the class ``Test…``, and define ``engine``."""
 
     lexical = True
-    """It finds pages by their words, so that without a word in common nothing is found; learned engines say False."""
+    """Whether the engine finds nothing without a common word; set False for learned engines."""
     opens = True
-    """It can open pages by their ids."""
+    """Whether the engine can open pages by their ids."""
 
     def engine(self, corpus: Corpus) -> Retriever:
         """The engine under test over a corpus; called once or twice per law."""
@@ -53,7 +53,7 @@ class RetrieverContract:
         return self.engine(Corpus("checks", pages or PAGES))
 
     def test_a_page_is_found_by_its_words(self) -> None:
-        """Words of its text or title bring a page to the top, in any case and order."""
+        """Words of a page's text or title bring it to the top, in any case and order."""
         found = self._over()
         for query, wanted in (
             ("Veshaven lighthouse", "lighthouse"),
@@ -65,7 +65,7 @@ class RetrieverContract:
             assert first == [wanted], f"{query!r} should bring {wanted!r} first, not {first}"
 
     def test_hits_are_whole_and_in_order(self) -> None:
-        """At most ``k`` pages, the best first, none twice, each as the corpus has it."""
+        """A search returns at most ``k`` pages, the best first, without repetition, each as in the corpus."""
         pages, found = {page.id: page for page in PAGES}, self._over()
         for k in (1, 2, 3, 100, 10**12):
             (hits,) = found.search(["towers Tellmar quartz"], k)
@@ -77,14 +77,14 @@ class RetrieverContract:
         assert [found.search(["towers"], k) for k in (0, -1)] == [[[]], [[]]], "no pages were asked for"
 
     def test_fewer_are_the_first_of_more(self) -> None:
-        """The best three are the first three of the best ten."""
+        """The best three pages are the first three of the best ten."""
         found = self._over()
         for query in ("towers Tellmar", "twin quartz", "Ister river bridge"):
             many = _ids(found, query, 10)
             assert _ids(found, query, 3) == many[:3], f"{query!r}: the best three are not the first of the best ten"
 
     def test_ties_are_in_the_order_of_the_corpus(self) -> None:
-        """Pages that are the same come in the order in which the corpus has them, wherever the list is cut."""
+        """Equal pages come in the order of the corpus, wherever the list is cut."""
         found, backwards = self._over(), self._over(*reversed(PAGES))
         for k in (1, 4, 10):
             wanted = [f"twin {number}" for number in range(10)]
@@ -92,7 +92,7 @@ class RetrieverContract:
             assert _ids(backwards, "twin quartz", k) == wanted[::-1][:k], "ties are not in the order of the corpus"
 
     def test_the_same_query_has_the_same_hits(self) -> None:
-        """The same query gives the same hits again, in a batch, among others, and in a new engine."""
+        """A query gives the same hits again, in a batch, among others, and in a new engine."""
         queries = ["tower", "Oda Brandt bridges", "quartz", "nothing of the kind", "tower"]
         found, again = self._over(), self._over()
         alone = [found.search([query], 5)[0] for query in queries]
@@ -103,7 +103,7 @@ class RetrieverContract:
         assert found.search([], 5) == [], "no queries have no answers"
 
     def test_no_query_raises(self) -> None:
-        """Operators, empty texts, NUL, half surrogates and a hundred thousand characters are words or nothing."""
+        """Operators, empty texts, NUL, lone surrogates and a hundred thousand characters are plain words or nothing."""
         found = self._over()
         for query in ODD:
             try:
@@ -129,7 +129,7 @@ class RetrieverContract:
             assert _ids(found, "cafe", 1) == _ids(found, "CAFÉ", 1), "capitals or accents matter"
 
     def test_pages_are_opened(self) -> None:
-        """Pages open whole by their ids; another text opens nothing."""
+        """Pages open completely by their ids; any other text opens nothing."""
         found = self._over()
         if self.opens:
             assert [found.get(page.id) for page in PAGES] == list(PAGES), "a page that was opened is not the corpus'"
@@ -142,7 +142,7 @@ class RetrieverContract:
             raise AssertionError("opens is False, so that get must raise UsageError")
 
     def test_threads_do_not_disturb_each_other(self) -> None:
-        """Eight threads find what one finds."""
+        """Eight threads find the same as one."""
         found, queries = self._over(), ["tower", "Brandt", "quartz twin", "Ister market"] * 8
         alone = [found.search([query], 4) for query in queries]
         with ThreadPoolExecutor(8) as threads:
@@ -150,7 +150,7 @@ class RetrieverContract:
         assert together == alone, "several threads at a time find other pages than one"
 
     def test_any_page_can_be_indexed(self) -> None:
-        """Empty, huge, with NUL and half surrogates; and no page at all."""
+        """Pages may be empty, huge, or contain NUL and lone surrogates; a corpus may be empty."""
         (none,) = self.engine(Corpus("none", ())).search(["tower"], 3)
         assert none == [], "a corpus without pages has no hits"
         odd = (
@@ -165,7 +165,7 @@ class RetrieverContract:
             assert _names(hits) == [wanted], f"{query!r} should find the odd page {wanted!r}, not {_names(hits)}"
 
     def test_it_is_closed_twice(self) -> None:
-        """Closing again does nothing."""
+        """Closing again has no effect."""
         found = self._over()
         found.close()
         found.close()

@@ -17,9 +17,9 @@ except ImportError as error:
     raise UsageError(f"tantivy is not installed: pip install 'turnwise[search]' ({error})") from error
 
 TITLE = 2.0
-"""How much more a word in the title counts than one in the text."""
+"""Weight of a word in the title relative to one in the text."""
 WRITER = 64_000_000
-"""Bytes that the index is written in."""
+"""Memory of the index writer, in bytes."""
 FIELDS = ["title", "text"]
 
 
@@ -37,17 +37,17 @@ class Tantivy:
         self._searcher = self._index.searcher()
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best ``k`` pages for each query, best first; see ``Retriever.search``."""
+        """Return the best ``k`` pages for each query, best first; see ``Retriever.search``."""
         if self._closed:
             raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; create another one to search")
         return [self._search(query, min(k, len(self._corpus))) for query in queries]
 
     def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one."""
+        """Return the page with an id, or ``None``."""
         return self._corpus.get(id)
 
     def close(self) -> None:
-        """Give the index back."""
+        """Release the index."""
         self._closed = True
         self._index = self._searcher = None
 

@@ -1,4 +1,4 @@
-"""The words of a query: what every engine here looks for, whatever else an agent wrote."""
+"""The words of a query: all that engines look for, whatever syntax an agent wrote."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 import unicodedata
 
 LONGEST = 4096
-"""Characters of a query that are read."""
+"""Most characters of a query to read."""
 MOST = 32
-"""Different words of a query that are looked for: the first ones."""
+"""Most different words of a query to look for, the first ones."""
 WORD = re.compile(r"[^\W_]+")
 
 _STOPS = (
@@ -18,7 +18,7 @@ _STOPS = (
     "while who whom whose why will with would you your"
 )
 STOP_WORDS = frozenset(_STOPS.split())
-"""Words of English that are in so many pages that they tell none from another, and cost most of a search."""
+"""English stop words: they occur in so many pages that they separate none, and cost most of a search."""
 
 
 def words(query: str) -> list[str]:

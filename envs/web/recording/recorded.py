@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class RecordedTools(WebTools[TaskT]):
-    """Acting through a browser whose episodes can be recorded. See ``Recording`` for what is written."""
+    """Tools on a browser that draws, with optional recordings. See ``Recording`` for the files."""
 
     recording: Recording | None = None
-    """Of the present episode."""
+    """Recording of the current episode, if there is one."""
     _recordings: Path | None = None
     _traced: bool = False
 
     def record_into(self, folder: Path | str | None, *, trace: bool = False) -> None:
-        """Record the episodes from now on.
+        """Record the following episodes.
 
         Args:
             folder: for recordings; ``None`` for none.
@@ -55,7 +55,7 @@ class RecordedTools(WebTools[TaskT]):
     # -- the episode ------------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Begin an episode; see ``TurnEnv.reset``."""
+        """Start an episode; see ``TurnEnv.reset``."""
         if self._recordings is None:
             return super().reset(seed=seed, options=options)
         begun: Reset = resolve(self.areset(seed=seed, options=options))
@@ -69,7 +69,7 @@ class RecordedTools(WebTools[TaskT]):
         return stepped
 
     async def areset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Begin an episode, and its recording."""
+        """Start an episode and its recording."""
         with self._failures_noted():
             begun = await super().areset(seed=seed, options=options)
         if self.recording is not None:
@@ -77,7 +77,7 @@ class RecordedTools(WebTools[TaskT]):
         return begun
 
     async def astep(self, action: ActionLike) -> Stepped:
-        """Take one action, and record it."""
+        """Take one action and record it."""
         if self.recording is None or self._over:  # over: it will be refused
             return await super().astep(action)
         read = Action.of(action)
@@ -93,7 +93,7 @@ class RecordedTools(WebTools[TaskT]):
         return stepped
 
     async def leave(self) -> None:
-        """Close the browser of the last episode, and its recording."""
+        """Close the browser and the recording of the last episode."""
         if self.recording is not None:
             try:
                 await self._end_recording()
@@ -104,7 +104,7 @@ class RecordedTools(WebTools[TaskT]):
             await super().leave()
 
     def close(self) -> None:
-        """Close the browser's window; whatever is being recorded is written."""
+        """Close the browser's window, and complete its recording."""
         resolve(self.leave())
         super().close()
 
