@@ -29,8 +29,8 @@ class Outcome(StrEnum):
     TRUNCATED = "truncated"
     """A limit outside the task ended it; the last state still has a value."""
     POLICY_FAILED = "policy_failed"
-    """The policy timed out or ran out of context. It counts as a failure, but is not trained on: its rewards so far
-    would teach that failing early is cheap."""
+    """The policy timed out or ran out of context. It counts as a failure, and is trained on as one: with its rewards so
+    far, failing early would be cheap, so it returns what the worst attempt of its group returned."""
     INFRA_FAILED = "infra_failed"
     """The infrastructure failed, after retries: no reward, no advantage, counted separately."""
     CANCELLED = "cancelled"
@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
     @property
     def trainable(self) -> bool:
-        """Whether the environment brought the episode to an end, so that it may enter an advantage."""
+        """Whether the environment brought the episode to an end, so that its own return may enter an advantage."""
         return self in (Outcome.COMPLETED, Outcome.TRUNCATED)
 
 

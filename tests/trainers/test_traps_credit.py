@@ -11,7 +11,7 @@ from turnwise import Outcome
 from turnwise.errors import UnscoredEpisodeError
 from turnwise.trainers.collect.staleness import StalenessGate
 from turnwise.trainers.learning.advantages import bootstraps, centred, leave_one_out, turn_gae, turn_rewards
-from turnwise.trainers.learning.groups import grouped, members
+from turnwise.trainers.learning.groups import grouped, members, with_failures
 from turnwise.trainers.learning.loss import policy_loss
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
@@ -93,7 +93,38 @@ def test_failing_early_is_not_cheap() -> None:
     groups = grouped([*played, returning(0.0, name="late", outcome=Outcome.POLICY_FAILED)])
     assert members(groups) == played
     assert (groups[0].policy_failed, groups[0].excluded) == (1, 0), "counted, apart from what the machinery lost"
-    assert leave_one_out(*comparing(groups)).tolist() == [2.0, -2.0]
+    whole = with_failures(groups)
+    assert leave_one_out(*comparing(whole)).tolist() == [2.0, -1.0, -1.0], "as bad as the worst"
+
+
+def test_growing_out_of_the_context_is_a_failure_like_any_other() -> None:
+    """With rewards of 0 and 1 it would otherwise never be punished."""
+    late = conversation([Said((1,), (2, 2)), Said((3,), (4,))], name="late", outcome=Outcome.POLICY_FAILED)
+    (group,) = with_failures(grouped([returning(1.0, name="won"), late]))
+    assert leave_one_out(*comparing([group])).tolist() == [1.0, -1.0]
+    *_, ended = group.members
+    assert not bootstraps(ended), "nothing follows it"
+    assert (ended.trainable, ended.success, ended.turns[-1].terminated) == (True, False, True)
+    assert pack(group.members).tokens == 1 + 3
+
+
+@given(st.lists(reward, max_size=4), st.lists(reward, min_size=1, max_size=4), st.lists(reward, max_size=3))
+def test_no_failure_returns_more_than_an_attempt_that_was_played_to_its_end(
+    finished: list[float], failed: list[float], elsewhere: list[float]
+) -> None:
+    episodes = [returning(r, name=f"e{i}") for i, r in enumerate(finished)]
+    episodes += [returning(r, name=f"f{i}", outcome=Outcome.POLICY_FAILED) for i, r in enumerate(failed)]
+    others = [returning(r, name=f"o{i}", group="other") for i, r in enumerate(elsewhere)]
+    group, *_ = with_failures(grouped([*episodes, *others]))
+    worst = min([*(finished or elsewhere), *failed])
+    assert group.returns == pytest.approx([*finished, *([worst] * len(failed))], abs=1e-4)
+
+
+def test_an_attempt_without_actions_has_no_advantage() -> None:
+    at_once = episode([], name="at once", outcome=Outcome.POLICY_FAILED)
+    groups = grouped([returning(1.0), at_once])
+    assert with_failures(groups) == tuple(groups)
+    assert groups[0].policy_failed == 1
 
 
 def test_a_group_where_all_but_one_failed_teaches_nothing() -> None:

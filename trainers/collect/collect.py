@@ -16,7 +16,7 @@ from ...rollouts.pool import EnvPool
 from ...rollouts.runner import Placed, group_id, run_episodes
 from ...rollouts.stats import RunStats
 from ...tasks.spec import TaskSpec
-from ..learning.groups import Group, grouped
+from ..learning.groups import Group, grouped, with_failures
 from .preflight import refuse_hopeless
 
 
@@ -95,12 +95,13 @@ class Collected:
         episodes = self.episodes
         infra = sum(group.excluded for group in self.groups)
         policy_failed = sum(group.policy_failed for group in self.groups)
+        whole = with_failures(self.groups)
         numbers = {
             "episodes": float(len(episodes)),
             "unscored": float(infra),
             "policy_failed": float(policy_failed),
-            "groups_without_baseline": float(sum(not group.comparable for group in self.groups)),
-            "groups_without_variance": float(sum(len(set(g.returns)) == 1 for g in self.groups if g.comparable)),
+            "groups_without_baseline": float(sum(not group.comparable for group in whole)),
+            "groups_without_variance": float(sum(len(set(g.returns)) == 1 for g in whole if g.comparable)),
             "retries": float(self.stats.retries),
         }
         if episodes or policy_failed:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pydantic
 
 from ...config import Config
-from ..learning.groups import Group
+from ..learning.groups import Group, with_failures
 from .collect import Collected
 
 
@@ -21,9 +21,10 @@ class DynamicSampling(Config):
     """Largest success rate of a group that is kept (ScaleRL, arXiv 2510.13786, leaves out tasks from 0.9 on)."""
 
     def teaches(self, group: Group) -> bool:
-        """Whether members' returns differ, and not too many of them succeeded."""
-        passed = sum(episode.success for episode in group.members)
-        return len(set(group.returns)) > 1 and passed <= self.max_pass_rate * len(group.members)
+        """Whether returns differ, failures of the policy included, and not too many attempts succeeded."""
+        (whole,) = with_failures([group])
+        passed = sum(episode.success for episode in whole.members)
+        return len(set(whole.returns)) > 1 and passed <= self.max_pass_rate * len(whole.members)
 
 
 @dataclass(frozen=True, slots=True)

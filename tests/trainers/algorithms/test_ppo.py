@@ -264,3 +264,11 @@ def test_a_batch_without_a_sampled_token_has_no_credit_to_give() -> None:
     silent = replace(talk((1,), (1.0,)), turns=(replace(turn((1,), (), 8.0), logprobs=(), versions=()),))
     credit = ppo(whiten=True).credit(batch_of(silent), Told())
     assert len(credit.rows) == 0
+
+
+def test_lambda_of_a_token_reaches_the_end_of_a_long_turn() -> None:
+    """0.95 per token forgets the end of a turn of 500 tokens."""
+    assert PPO().lam == 0.95
+    assert PPO(level="token").lam == 1.0
+    assert PPO(level="token", lam=0.9).lam == 0.9
+    assert PPO.model_validate(PPO(level="token").model_dump()).lam == 1.0

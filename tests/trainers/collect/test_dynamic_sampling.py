@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise import Episode
+from turnwise import Episode, Outcome
 from turnwise.rollouts.stats import RunStats
 from turnwise.trainers.collect.collect import Collected
 from turnwise.trainers.collect.dynamic_sampling import Drawn, DynamicSampling, draw
@@ -84,3 +86,12 @@ async def test_without_rounds_every_group_is_kept_as_it_came() -> None:
 )
 def test_what_teaches(rewards: list[float], most: float, kept: bool) -> None:
     assert DynamicSampling(max_rounds=1, max_pass_rate=most).teaches(group(0, rewards)) is kept
+
+
+def test_a_group_in_which_only_the_policy_failed_teaches() -> None:
+    same, late = group(0, [1.0, 1.0]), group(0, [0.0]).members[0]
+    assert not DynamicSampling().teaches(same)
+    failed = replace(late, outcome=Outcome.POLICY_FAILED)
+    assert DynamicSampling().teaches(replace(same, failed=(failed,)))
+    found = Collected((replace(same, failed=(failed,)),), RunStats()).metrics()
+    assert (found["groups_without_variance"], found["policy_failed"], found["episodes"]) == (0, 1, 2)
