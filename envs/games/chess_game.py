@@ -31,7 +31,7 @@ class ChessEnv(ChessBoardEnv[ChessGame]):
         return opponent_move(self.board, self.game.level, Rng("chess", self.game.seed, self.board.fen()))
 
     def oracle(self) -> str:
-        """Return the best move by a search of two half-moves and further captures, without knowing Black's next move."""
+        """Return the best move by a search of two half-moves and further captures, without Black's next move."""
         return self.board.san(best_move(self.board, DEPTH))
 
     def best_return(self) -> float:

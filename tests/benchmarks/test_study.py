@@ -211,7 +211,7 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
 
 
 def test_unknown_studies_and_learners_are_told(small: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no study 'maze-of'; there are maze-fo"):
+    with pytest.raises(ConfigError, match="there is no study 'maze-of'; there are limits, maze-fo"):
         load_study("maze-of")
     with pytest.raises(UsageError, match="no learner 'ppo'; there are bc, fast, turns"):
         load_study(str(small))["ppo"]
