@@ -37,29 +37,29 @@ Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]
 
 
 class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
-    """An environment of turns: the agent says something, the world answers.
+    """An environment of turns: the agent sends an action, and the environment answers with an observation.
 
-    An author writes ``start`` and ``act``, each sync or async, and for certification ``oracle``. Everything else
-    (seeding, turn limit, unparseable actions, judging, forking, both API forms) is done here.
-    One instance runs one episode at a time; ``fork()`` makes another instance in the same state.
+    An author writes ``start`` and ``act``, each sync or async, and for certification ``oracle``. The class does the
+    rest (seeding, turn limit, unparseable actions, judging, forking, both API forms). One instance runs one episode at
+    a time; ``fork()`` creates another instance in the same state.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own declaration
     max_turns: int = 50
-    """The task is over after this many actions: it terminates, and ``judge`` returns its score."""
+    """Limit of actions: the task then terminates, and ``judge`` returns its score."""
     max_turns_truncates: bool = False
     """Whether ``max_turns`` only keeps episodes short, as in a game that could go on and whose prompt states no limit.
     The episode is then truncated, and learners value the state in which it stopped."""
     family: TaskFamily[TaskT] | None = None
-    """The source of tasks; ``None`` means that only the seed matters."""
+    """Source of tasks; ``None`` means that only the seed matters."""
     forks: Forks = Forks.COPY
-    """How ``fork()`` works here."""
+    """Means by which ``fork()`` works."""
     blocking: ClassVar[bool] = True
     """Whether ``start``, ``act`` and ``judge`` may take long without awaiting; the runner then gives them a thread."""
     unparsed_reward: float = 0.0
-    """The reward for an action that cannot be read."""
+    """Reward for an action that cannot be parsed."""
     contract: Contract = Contract()
-    """The limits and exemptions that certification applies to this environment."""
+    """Limits and exemptions that certification applies to this environment."""
 
     _init: tuple[tuple[Any, ...], dict[str, Any]]
     _task: TaskSpec | None = None
@@ -113,22 +113,21 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
         return Score(success=False)
 
     def oracle(self) -> ActionLike:
-        """The best next action from the present state, as far as the author knows one.
+        """Return the best next action that the author knows in the current state, without changing the state.
 
-        It may look at the environment's state, but should play as an informed agent could (ask before answering),
-        since demonstrations are made with it. It must not change the state.
+        It may read hidden state, but should ask before it answers, as an informed agent would: it makes demonstrations.
         """
         raise ContractError(
             f"{type(self).__name__} has no oracle; write oracle() to certify it or to make demonstrations"
         )
 
     def random_action(self, rng: Rng) -> ActionLike:
-        """An action of an agent that knows the rules and nothing else."""
+        """Return an action of an agent that knows only the rules."""
         space = ActionSpace(tuple(tool.name for tool in self.tools), seed=rng.randrange(2**31))
         return space.sample()
 
     def secrets(self) -> Sequence[str]:
-        """Texts that the agent has to find out by acting: none may stand in the first observation."""
+        """Return texts that the agent has to find out by acting: none may occur in the first observation."""
         return ()
 
     def best_return(self) -> float | None:
@@ -143,17 +142,15 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
         return {}
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """Return ways to break this environment in the current task, by name, besides odd arguments of its tools. None
-        may make it fail: whatever an agent does is scored.
-        """
+        """Return ways to break this environment beyond odd tool arguments, by name. It must score them, not fail."""
         return {}
 
     def state_key(self) -> str | None:
-        """A name for the present state, equal for equal states: what step-level groups compare."""
+        """Return a key of the current state, equal for equal states; step-level groups compare it."""
         return None
 
     def snapshot(self) -> Any:
-        """The state as a value that ``restore`` accepts; for environments that fork by ``Forks.SNAPSHOT``."""
+        """Return the state as a value that ``restore`` accepts, for environments that fork by ``Forks.SNAPSHOT``."""
         raise ContractError(
             f"{type(self).__name__} declares Forks.SNAPSHOT, so it must define snapshot() and restore()"
         )
@@ -168,37 +165,35 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """The tools that may be called."""
+        """The tools that the agent may call."""
         return ()
 
     @property
     def task(self) -> TaskSpec:
-        """The specification of the present episode's task."""
+        """The specification of the current episode's task."""
         if self._task is None:
             raise ContractError("there is no task before reset()")
         return self._task
 
     @property
     def turn(self) -> int:
-        """How many actions have been taken in this episode."""
+        """Number of actions taken in this episode."""
         return self._turn
 
     def turns_at(self, level: int) -> int | None:
-        """After how many actions an episode of a level ends, where that is known without beginning one; for
-        environments that take long to begin.
-        """
+        """Return the turn limit of a level if it is known without a reset, for environments that start slowly."""
         return None
 
     @classmethod
     def tasks(cls) -> TaskFamily[TaskT]:
-        """The family of this environment's tasks."""
+        """Return the family of this environment's tasks."""
         family: TaskFamily[Any] = cls.family or SeededFamily(cls.__name__)
         return family
 
     # -- Gymnasium's form ---------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """Begin an episode.
+        """Start an episode.
 
         Args:
             seed: chooses the task when ``options`` does not name one.
@@ -212,7 +207,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
         return self._begun(content)
 
     def step(self, action: ActionLike) -> Stepped:
-        """Take one action; see ``Step`` for what comes back."""
+        """Take one action; see ``Step`` for the results."""
         entered = self._enter(action)
         try:
             result: Step | ObservationLike = entered if isinstance(entered, Step) else resolve(self.act(entered))
@@ -226,13 +221,13 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
     # -- the async form, the same in both directions ------------------------------------------------------------
 
     async def areset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
-        """``reset`` without blocking the event loop where the author wrote ``async def start``."""
+        """Start an episode without blocking the event loop, if the author wrote ``async def start``."""
         task, rng = self._begin(seed, options)
         started = self.start(task, rng)
         return self._begun(await started if inspect.isawaitable(started) else started)
 
     async def astep(self, action: ActionLike) -> Stepped:
-        """``step`` without blocking the event loop where the author wrote ``async def act``."""
+        """Take one action without blocking the event loop, if the author wrote ``async def act``."""
         entered = self._enter(action)
         try:
             acted = entered if isinstance(entered, Step) else self.act(entered)
@@ -245,14 +240,14 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
         return self._stepped(step)
 
     def fork(self) -> Self:
-        """An independent environment in the same state, by the means that ``forks`` declares."""
+        """Return an independent environment in the same state, by the means that ``forks`` declares."""
         return fork_env(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return forked(self, memo) if self.forks is Forks.COPY or self._task is None else fork_env(self)
 
     def render(self) -> str:
-        """The episode so far, as text."""
+        """Return the episode so far, as text."""
         head = f"{type(self).__name__} turn {self._turn}/{self.max_turns}"
         return "\n".join([head, *(f"> {action.text or action.tool_calls}" for action in self._actions)])
 
