@@ -26,22 +26,22 @@ class AppsFamily(SceneFamily[AppTask]):
     held_out = HELD_OUT
 
     def base_world(self, split: Split, number: int) -> BaseWorld:
-        """A world of apps."""
+        """Return the base world of a number."""
         return base_world(split, number)
 
     def build_task(self, spec: TaskSpec, fields: Mapping[str, Any], rng: Rng) -> AppTask:
-        """The task, in a world with more apps than it needs."""
+        """Return the task, in a world with more apps than it needs."""
         there = tuple(app.name for app in APPS if spec.split is Split.CHALLENGE or app.name not in HELD_OUT)
         visible = shown(spec.level, fields["needs"], there, rng.child("shown"))
         return AppTask(rules=LEVELS[spec.level].rules, shown=visible, **fields)
 
 
 APPS_FAMILY = AppsFamily()
-"""Every template."""
+"""All templates."""
 
 
 def open_world(spec: TaskSpec, task: AppTask) -> World:
-    """The world of a task as its episode begins."""
+    """Return the world of a task in its initial state."""
     base = APPS_FAMILY.world_for(spec, task.draw)
     apps = tuple(app for app in APPS if app.name in task.shown)
     return World(base.open(task.setup), Situation(base.cast.now), task.rules, apps)

@@ -45,7 +45,7 @@ class Situation:
     recent: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
 
     def entered(self, app: str, rules: Rules, *, private: bool) -> Situation:
-        """The situation after one more call of an app.
+        """Return the situation after one more call of an app.
 
         Raises:
             LoginNeeded: the agent is not logged in to the app, or the session has ended.
@@ -66,9 +66,9 @@ class Situation:
         return Situation(self.now + CALL, sessions, recent)
 
     def logged_in(self, app: str) -> Situation:
-        """The situation after a login, which begins a new session."""
+        """Return the situation after a login, which starts a new session."""
         return replace(self, sessions={**self.sessions, app: 0})
 
     def waited(self, seconds: int) -> Situation:
-        """The situation after waiting for some seconds."""
+        """Return the situation after waiting for some seconds."""
         return replace(self, now=self.now + timedelta(seconds=seconds))

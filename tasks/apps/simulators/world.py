@@ -64,11 +64,11 @@ class World(Simulation[App]):
 
     @property
     def now(self) -> datetime:
-        """The world's time."""
+        """Time of the world."""
         return self.situation.now
 
     def wanted(self, name: str) -> tuple[str, dict[str, Any]] | None:
-        """The call that must precede this one, which is a login or a wait; ``None`` if there is none."""
+        """Return the call that must precede this one, a login or a wait; ``None`` if there is none."""
         kind, _ = self._calls[name]
         try:
             self.situation.entered(kind.name, self.rules, private=kind.private and name != f"{kind.name}_login")
@@ -80,11 +80,11 @@ class World(Simulation[App]):
         return None
 
     def fork(self) -> Self:
-        """An independent world in the same state."""
+        """Return an independent world in the same state."""
         return type(self)(self.db.fork(), self.situation, self.rules, self.simulators)
 
 
 @lru_cache(maxsize=64)
 def calls_of(apps: Apps) -> Mapping[str, tuple[type[App], Callable[..., Any]]]:
-    """Every call of some apps by its full name, with the app it is of."""
+    """Return every call of some apps by its full name, with its app."""
     return {name: (app, function) for app in apps for name, function in app.calls().items()}

@@ -1,4 +1,4 @@
-"""How a task is solved: calls recorded while its solution runs in a copy of the world."""
+"""Solutions of tasks: calls recorded while a solution runs in a copy of the world."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Solver:
         self._passwords: Mapping[str, str] | None = None
 
     def call(self, name: str, /, **arguments: Any) -> Any:
-        """Make a call, after logging in or waiting where that is needed.
+        """Make a call, after a login or a wait if the app requires one.
 
         Raises:
             ContractError: it is refused for another reason: the solution is wrong.
@@ -71,7 +71,7 @@ class Solver:
         raise ContractError(f"the solution's {name}({arguments}) is refused again and again")
 
     def pages(self, name: str, /, **arguments: Any) -> Iterator[Any]:
-        """Every item of a listing, page after page; a solution that has seen enough may stop."""
+        """Yield every item of a listing, page after page; a solution may stop early."""
         page = 1
         while True:
             found = self.call(name, **arguments, **({"page": page} if page > 1 else {}))
@@ -81,7 +81,7 @@ class Solver:
             page += 1
 
     def say(self, text: str) -> str:
-        """Say something to the user, and get the answer."""
+        """Send the user a message, and return the reply."""
         if self.talk is None:
             raise ContractError("the solution talks to a user who does not")
         self.acts.append(Act("say", {"text": text}))

@@ -1,4 +1,4 @@
-"""Playing acts in a world without an environment around it."""
+"""Play actions in a world without an environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS = ("task_answer", "task_refuse")
 
 
 def ending_of(act: Act) -> Ending:
-    """The end of a task by an act, which is one of ``ENDS``."""
+    """Return the end of a task by an action of ``ENDS``."""
     if act.name == "task_answer":
         return Ending(done=True, answer=act.arguments.get("answer"))
     return Ending(reason=str(act.arguments["reason"]), evidence=act.arguments["evidence"])
@@ -48,7 +48,7 @@ def played(task: AppTask, world: World, acts: Sequence[Act], idle: Mapping[str, 
 
 
 def _insisted(world: World, act: Act) -> None:
-    """Make a call; log in and wait where the app requires it."""
+    """Make a call; log in and wait if the app requires it."""
     for _ in range(4):
         try:
             world.call(act.name, act.arguments)
@@ -62,7 +62,7 @@ def _insisted(world: World, act: Act) -> None:
 
 
 def watched(task: AppTask, world: World, heard: Heard, idle: Mapping[str, frozenset[str]]) -> Heard:
-    """The conversation after a user who must agree first has seen the present world."""
+    """Return the state of the conversation after a user who must agree first has seen the current world."""
     if task.talk is None or not task.talk.guarded or heard.confirmed or heard.acted_first:
         return heard
     touched = any(not (set(change.columns) <= idle.get(change.table, frozenset())) for change in world.changes())
@@ -70,7 +70,7 @@ def watched(task: AppTask, world: World, heard: Heard, idle: Mapping[str, frozen
 
 
 def violations(task: AppTask, heard: Heard, ending: Ending | None) -> tuple[str, ...]:
-    """The rules that the agent broke in a conversation."""
+    """Return the rules that the agent broke in a conversation."""
     found = ["acted before the user agreed"] if heard.acted_first else []
     if task.talk is not None and task.refusal is not None and ending is not None and ending.reason is not None:
         unheard = bool(task.talk.correction) and not heard.corrected

@@ -103,7 +103,7 @@ class Heard:
 
 
 def reply(talk: Talk, heard: Heard, text: str) -> tuple[str, Heard]:
-    """The user's reply to a message, and the new state of the conversation. No message is an error.
+    """Return the user's reply to a message, and the new state of the conversation. No message is an error.
 
     Args:
         talk: user's side of the conversation.
@@ -132,12 +132,12 @@ def reply(talk: Talk, heard: Heard, text: str) -> tuple[str, Heard]:
 
 
 def _named(parts: tuple[Part, ...], said: str) -> bool:
-    """Whether a message contains every part; false if there are no parts."""
+    """Return whether a message contains every part; false if there are no parts."""
     return bool(parts) and all(any(stands_in(text, said) for text in _texts((part,))) for part in parts)
 
 
 def _clear(talk: Talk, said: str, *, corrected: bool) -> bool:
-    """Whether a message that names all details names no rivals of them."""
+    """Return whether a message that names all details names none of their rivals."""
     wanted = _texts(talk.confirm if corrected else talk.proposal)
     withdrawn = set(_texts(talk.proposal) if corrected else _texts(talk.confirm)) - set(wanted)
     rest = said
@@ -150,7 +150,7 @@ def _clear(talk: Talk, said: str, *, corrected: bool) -> bool:
 
 
 def _asked(talk: Talk, text: str, said: str) -> list[str]:
-    """The answers to the questions of a message."""
+    """Return the answers to the questions of a message."""
     if "?" not in text and not any(stands_in(words, said) for words in ASKING):
         return []
     used = {word for slot in talk.slots for word in slot.asked_by if stands_in(word, said)}

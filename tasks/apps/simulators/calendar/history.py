@@ -1,4 +1,4 @@
-"""The user's calendar when a world begins, and the messages that propose meetings."""
+"""Initial rows of the user's calendar, and messages that propose meetings."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..mail.history import letter
 
 SINGLES, SERIES, FULL_DAYS, PROPOSALS = 46, 3, 4, 8
 LENGTHS = (15, 30, 30, 45, 60, 60, 75, 90, 120)
-"""How long events are, in minutes."""
+"""Durations of events, in minutes."""
 PROPOSAL = "shall we meet about the {topic} on {day} at {time} in {place}? It will take {minutes} minutes."
 LATER = "about the {topic}: can we meet at {time} instead? The day, place and length stay the same."
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write single events, weekly ones and some full days, from six weeks ago to four weeks from now."""
+    """Insert single events, weekly ones and some all-day ones, from six weeks ago to four weeks from now."""
     for _ in range(SINGLES):
         _single(db, cast, rng, rng.randint(-42, 28))
     for title in rng.sample(phrases_beside(__name__)["weekly"], SERIES):
@@ -93,7 +93,7 @@ def _proposal(db: Database, cast: Cast, rng: Rng, person: Person, topic: str) ->
 
 
 def write_mail(db: Database, cast: Cast, sender: Person, subject: str, text: str, at: datetime) -> int:
-    """Put a message to the user into the inbox, and give its number.
+    """Insert a message to the user into the inbox, and return its id.
 
     Args:
         db: the world's rows.
@@ -108,7 +108,7 @@ def write_mail(db: Database, cast: Cast, sender: Person, subject: str, text: str
 
 
 def _at(cast: Cast, days: int, quarter: int) -> datetime:
-    """A time on the day that is so many days from now, in quarters of an hour since midnight."""
+    """Return a time some days from now, given in quarters of an hour since midnight."""
     midnight = datetime.combine(cast.now.date(), datetime.min.time())
     return midnight + timedelta(days=days, minutes=15 * quarter)
 

@@ -1,4 +1,4 @@
-"""The user's address book when a world begins."""
+"""Initial rows of the user's address book."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GROUPS = ("book club", "football", "neighbors", "project team", "choir")
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write all contacts, some of them into groups."""
+    """Insert all contacts, some of them into groups."""
     for person in cast.others:
         id = db.insert(
             "contacts",

@@ -9,29 +9,29 @@ from .....errors import ToolError
 from ....rows.database import Row
 
 TEXTS = ("txt", "md", "csv")
-"""Types of files that can be read and written."""
+"""Types of files that calls can read and write."""
 THERE = "files.id NOT IN (SELECT file_id FROM trash)"
 """SQL condition for files that are not in the trash."""
 NAME = re.compile(r"[^/\\\s][^/\\\n\r]{0,90}\.(txt|md|csv|pdf|jpg)")
 
 
 def ending(name: str) -> str:
-    """The type of a file with this name."""
+    """Return the type of a file name."""
     return name.rpartition(".")[2]
 
 
 def text(content: str) -> dict[str, Any]:
-    """The columns of a file with this text."""
+    """Return the columns of a file with a text."""
     return {"content": content, "size": len(content.encode())}
 
 
 def with_line(content: str, line: str) -> str:
-    """A text with another line at its end."""
+    """Return a text with another line at its end."""
     return f"{content}\n{line}" if content else line
 
 
 def text_only(name: str) -> None:
-    """See that a file of this name can be read and written.
+    """Check that calls can read and write a file with this name.
 
     Raises:
         ToolError: the file is not a text file.
@@ -41,6 +41,6 @@ def text_only(name: str) -> None:
 
 
 def head(row: Row) -> dict[str, Any]:
-    """A file as listings show it."""
+    """Return a file in the form of listings."""
     names = {"file_id": "id", "folder": "folder", "name": "name", "size": "size", "changed_at": "updated_at"}
     return {shown: row[column] for shown, column in names.items()}

@@ -1,4 +1,4 @@
-"""The user's folders and files when a world begins."""
+"""Initial rows of the user's folders and files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Writer:
     taken: set[tuple[str, str]] = field(default_factory=set)
 
     def file(self, folder: str, name: str, **columns: Any) -> int | None:
-        """Write a file, unless there is one of that name; give its number."""
+        """Insert a file, unless one of that name exists, and return its id."""
         if (folder, name.lower()) in self.taken:
             return None
         self.taken.add((folder, name.lower()))
@@ -47,12 +47,12 @@ class Writer:
         return self.db.insert("files", folder=folder, name=name, **columns, locked_by="", **times)
 
     def word(self, kind: str) -> str:
-        """A word of a kind."""
+        """Draw a word of a kind."""
         return self.rng.pick(self.cast.words[kind])
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write folders and files, throw some away, lock some, and share some with people whom the user knows."""
+    """Insert folders and files; put some into the trash, lock some, and share some with the user's contacts."""
     cities, topics = rng.sample(cast.words["city"], 2), rng.sample(cast.words["topic"], 10)
     folders = [*PLACES, *(f"/Photos/{city}" for city in cities), *(f"/Projects/{one}" for one in sorted(topics[:2]))]
     for path in sorted(folders):
@@ -73,7 +73,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _lists(writer: Writer, topics: list[str], folders: list[str]) -> None:
-    """Lists of costs; of some there is a second version, with other amounts, beside it or elsewhere."""
+    """Insert lists of costs; some have a second version with other amounts, in the same folder or elsewhere."""
     rng = writer.rng
     for topic in topics:
         folder, versions = rng.pick(folders), rng.choice((1, 1, 2, 3))
@@ -87,7 +87,7 @@ def _lists(writer: Writer, topics: list[str], folders: list[str]) -> None:
 
 
 def _notes(writer: Writer, topics: list[str], folders: list[str]) -> None:
-    """Notes on what goes on, and minutes of meetings with those who were there."""
+    """Insert notes, and minutes of meetings with their participants."""
     rng, cast, notes = writer.rng, writer.cast, phrases_beside(__name__)["notes"]
     for _ in range(24):
         topic = rng.pick(topics)
@@ -112,7 +112,7 @@ def _notes(writer: Writer, topics: list[str], folders: list[str]) -> None:
 
 
 def _afterwards(writer: Writer) -> None:
-    """Trash, locks, shares, and how much room there is."""
+    """Insert trash, locks, shares, and the storage quota."""
     db, cast, rng = writer.db, writer.cast, writer.rng
     files = db.rows("SELECT id, content, updated_at FROM files ORDER BY id")
     gone = rng.sample(files, 11)
@@ -128,6 +128,6 @@ def _afterwards(writer: Writer) -> None:
 
 
 def _between(stamp: str, cast: Cast, rng: Rng) -> str:
-    """A time between one in the past and now."""
+    """Draw a time between a past time and now."""
     past = cast.now.fromisoformat(stamp)
     return (past + (cast.now - past) * rng.random()).isoformat(timespec="minutes")

@@ -1,4 +1,4 @@
-"""The messages in the user's mailbox when a world begins."""
+"""Initial messages of the user's mailbox."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABELS = ("work", "private", "later", "important")
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write messages from and to people whom the user knows, over four months, and some that were never sent."""
+    """Insert messages from and to the user's contacts, over four months, and some drafts."""
     times = sorted(cast.now - timedelta(minutes=rng.randint(10, 120 * 24 * 60)) for _ in range(MESSAGES))
     for at in times:
         other, own = rng.pick(cast.others), rng.random() < 0.2
@@ -67,7 +67,7 @@ def _text(cast: Cast, rng: Rng) -> tuple[str, str]:
 
 
 def letter(cast: Cast, sender: str, first: str, subject: str, text: str, at: str, *, unread: int = 1) -> dict[str, Any]:
-    """The columns of a message to the user in the inbox.
+    """Return the columns of a message to the user in the inbox.
 
     Args:
         cast: the people.

@@ -13,17 +13,17 @@ SHOWN = "songs.id, title, artist, year, seconds"
 
 
 def songs_of(ids: Iterable[int]) -> str:
-    """The songs of a playlist as the table keeps them: their numbers in order."""
+    """Return the songs of a playlist as the table stores them: their ids in order."""
     return json.dumps(list(ids))
 
 
 def brief(row: Row) -> dict[str, Any]:
-    """A song as listings show it."""
+    """Return a song in the form of listings."""
     return {"song_id": row["id"], **{name: row[name] for name in ("title", "artist", "year", "seconds")}}
 
 
 def summary(row: Row) -> dict[str, Any]:
-    """A playlist as listings show it."""
+    """Return a playlist in the form of listings."""
     return {
         "playlist_id": row["id"],
         "name": row["name"],

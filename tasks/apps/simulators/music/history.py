@@ -1,4 +1,4 @@
-"""The songs, playlists, likes and listening history at the beginning of a world."""
+"""Initial songs, playlists, likes and listening history of a world."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIKED = 42
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write songs, of which some exist twice or in several editions, and what the user does with them."""
+    """Insert songs, of which some exist twice or in several editions, and the user's actions on them."""
     songs = _songs(db, cast, rng)
     weights = [rng.random() ** 3 for _ in songs]
     stamps = sorted(cast.now - timedelta(minutes=rng.randint(30, 60 * 24 * 60)) for _ in range(HEARD))
@@ -38,7 +38,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _songs(db: Database, cast: Cast, rng: Rng) -> list[int]:
-    """Two albums and some other songs of every artist; genre and year belong to the album."""
+    """Insert albums and some other songs of every artist, and return the ids; genre and year belong to the album."""
     found = []
     titles = [f"{one} {other}" for one in cast.words["quality"] for other in cast.words["image"]]
     rng.shuffle(titles)

@@ -8,7 +8,7 @@ from ....rows.database import Database, Row
 from ..app import money
 
 FREE_FROM, SHIPPING = 5_000, 490
-"""Shipping costs so many cents, and nothing from this sum on."""
+"""Shipping cost, and the sum from which shipping is free, in cents."""
 PRODUCTS = """SELECT products.*, rating, stock FROM products
     LEFT JOIN (SELECT product_id, round(avg(stars), 1) AS rating FROM reviews GROUP BY product_id) AS rated
     ON rated.product_id = products.id
@@ -20,17 +20,17 @@ LINES = """SELECT cart_items.id, cart_items.quantity, variants.id AS variant_id,
 
 
 def shipping(subtotal: int) -> int:
-    """The shipping cost for goods of this price."""
+    """Return the shipping cost for goods of a price, in cents."""
     return 0 if subtotal >= FREE_FROM else SHIPPING
 
 
 def total(subtotal: int) -> int:
-    """The total cost of goods of this price with shipping."""
+    """Return the total cost of goods of a price with shipping, in cents."""
     return subtotal + shipping(subtotal)
 
 
 def cart(db: Database) -> dict[str, Any]:
-    """The cart as calls show it."""
+    """Return the cart in the form of calls."""
     lines = db.rows(LINES)
     subtotal = sum(line["quantity"] * line["price"] for line in lines)
     cost = shipping(subtotal) if lines else 0
@@ -43,7 +43,7 @@ def cart(db: Database) -> dict[str, Any]:
 
 
 def product(row: Row) -> dict[str, Any]:
-    """A product as listings show it."""
+    """Return a product in the form of listings."""
     shown = {"product_id": row["id"], "name": row["name"], "category": row["category"], "price": money(row["price"])}
     return {**shown, "rating": row["rating"], "in_stock": row["stock"] > 0}
 

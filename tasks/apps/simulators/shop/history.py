@@ -1,4 +1,4 @@
-"""The store's products and the user's orders when a world begins."""
+"""Initial rows of the store: products, and the user's orders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WISHES = 8
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write goods with reviews, addresses, cards, a wish list, and orders over some months, partly with mails."""
+    """Insert goods with reviews, addresses, cards, a wish list, and orders over some months, partly with messages."""
     _goods(db, cast, rng)
     for label in LABELS[: rng.randint(2, 4)]:
         street = f"{rng.pick(cast.words['street'])} {rng.randint(1, 99)}"
@@ -72,7 +72,7 @@ def _goods(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _order(db: Database, cast: Cast, rng: Rng, age: float) -> None:
-    """An order of so many days ago, with what has become of it."""
+    """Insert an order from some days ago, with its later events."""
     at = cast.now - timedelta(days=age)
     shipped, delivered = at + timedelta(hours=rng.randint(20, 48)), at + timedelta(hours=rng.randint(60, 150))
     status = "placed" if age < 2 else "shipped" if age < 4 else "cancelled" if rng.random() < 0.12 else "delivered"
@@ -119,7 +119,7 @@ def _order(db: Database, cast: Cast, rng: Rng, age: float) -> None:
 
 
 def _returned(db: Database, order: int, amount: int, wallet: bool, at: datetime) -> None:
-    """The first item of an order that went back."""
+    """Mark the first item of an order as returned, and refund it."""
     first = db.value("SELECT min(id) FROM order_items WHERE order_id = ?", order)
     db.update("order_items", first, returned=1)
     db.update("orders", order, refunded=amount)

@@ -1,4 +1,4 @@
-"""Orders: how they are made from a cart, cancelled and returned, with the stock and the money that this moves."""
+"""Orders: placing, cancelling and returning, with their effects on stock and money."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..wallet import ledger
 from .goods import LINES, shipping
 
 SHOP = "Turnpike Store"
-"""The name under which the wallet knows the shop."""
+"""Name of the shop in the wallet's transactions."""
 RETURN_DAYS = 30
-"""For how many days after its delivery something can be returned."""
+"""Days after delivery within which an item can be returned."""
 
 
 def place(db: Database, now: datetime, address_id: int, card_id: int | None) -> int:
-    """Order what is in the cart, which is empty then, and give the order's number.
+    """Order the content of the cart, empty it, and return the order's id.
 
     Args:
         db: the world's rows.
@@ -52,7 +52,7 @@ def place(db: Database, now: datetime, address_id: int, card_id: int | None) -> 
 
 
 def cancel(db: Database, at: str, order: Row) -> None:
-    """Take an order back that is not shipped: all money comes back, and all goods are in stock again."""
+    """Cancel an order that has not been shipped: refund all money and restock all goods."""
     db.update("orders", order["id"], status="cancelled", refunded=order["total"])
     for item in db.rows("SELECT variant_id, quantity FROM order_items WHERE order_id = ?", order["id"]):
         stock = db.value("SELECT stock FROM variants WHERE id = ?", item["variant_id"])
@@ -61,7 +61,7 @@ def cancel(db: Database, at: str, order: Row) -> None:
 
 
 def give_back(db: Database, at: str, order: Row, item: Row) -> int:
-    """Return what was delivered: its price comes back, but it is not in stock again. Gives what comes back."""
+    """Return a delivered item: refund its price without restocking it. Return the refund."""
     amount = int(item["price"] * item["quantity"])
     db.update("order_items", item["id"], returned=1)
     db.update("orders", order["id"], refunded=order["refunded"] + amount)
@@ -70,19 +70,19 @@ def give_back(db: Database, at: str, order: Row, item: Row) -> int:
 
 
 def refund(db: Database, at: str, order: Row, amount: int) -> None:
-    """Pay money back to where it came from; the apps do not know what is on a card."""
+    """Refund money to its origin; the apps do not model the balances of cards."""
     if order["paid_with"] == "wallet":
         ledger.book(db, at, "refund", SHOP, amount, reference=f"order {order['id']}")
 
 
 def returnable(order: Row, today: date) -> bool:
-    """Whether what was delivered with an order may still come back."""
+    """Return whether the items of an order can still be returned."""
     delivered = datetime.fromisoformat(order["delivered_at"]).date()
     return (today - delivered).days <= RETURN_DAYS
 
 
 def items(db: Database, order_id: int) -> list[Row]:
-    """The items of an order, with the names of the products."""
+    """Return the items of an order, with the names of the products."""
     return db.rows(
         """SELECT order_items.*, products.id AS product_id, products.name, products.category, variants.label
            FROM order_items JOIN variants ON variants.id = variant_id JOIN products ON products.id = product_id
@@ -92,13 +92,13 @@ def items(db: Database, order_id: int) -> list[Row]:
 
 
 def brief(row: Row) -> dict[str, Any]:
-    """An order as listings show it."""
+    """Return an order in the form of listings."""
     shown = {"order_id": row["id"], "status": row["status"], "ordered_at": row["created_at"]}
     return {**shown, "total": money(row["total"]), "refunded": money(row["refunded"])}
 
 
 def full(db: Database, row: Row) -> dict[str, Any]:
-    """An order with everything that is known of it."""
+    """Return an order with all of its details."""
     bought = [
         {
             "order_item_id": item["id"],

@@ -1,4 +1,4 @@
-"""The user's to-do lists when a world begins, and the messages that ask the user for something."""
+"""Initial rows of the user's to-do lists, and messages that ask the user for something."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ....rows.database import Database
 from ..calendar.history import write_mail
 
 LISTS = (("Groceries", "Shopping"), ("Work", "Office"), ("Home", "House"), ("Travel", "Trips"), ("Errands", "Someday"))
-"""Each list has one of two names."""
+"""Alternative names of each list."""
 SIMILAR = ("{} later", "{} for the weekend", "{} (old)")
-"""The last list has a name that is nearly another's; little stands on it."""
+"""Names of a last list, similar to another one's; it has few items."""
 ITEMS, REQUESTS = 90, 8
 REQUEST = "please send me the {topic} by {day}."
-"""A message with a deadline."""
+"""Text of a message with a deadline."""
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write lists and items, done and open, due or not, some of them twice; and messages with requests."""
+    """Insert lists and items, done and open, with and without due dates, some twice; and messages with requests."""
     names = [rng.pick(pair) for pair in LISTS]
     names.append(rng.pick(SIMILAR).format(rng.pick(names)))
     lists = [db.insert("todo_lists", name=name, created_at=cast.day(-rng.randint(100, 300))) for name in names]

@@ -12,7 +12,7 @@ from ..mail.app import addresses
 from . import ledger
 
 DAYS = 150
-"""How far back it goes."""
+"""Length of the history."""
 MOVES = 64
 REQUESTS = 26
 MAILS = 6
@@ -20,7 +20,7 @@ BANK = "Town Bank"
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write a wallet with movements and requests over some months, and messages that speak of money."""
+    """Insert a wallet with transactions and requests over some months, and messages about money."""
     db.insert("wallets", balance=0, monthly_limit=0)
     for person in cast.others:
         db.insert("wallet_members", email=person.email)
@@ -34,7 +34,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def some(rng: Rng, most: int = 90) -> int:
-    """An amount in cents, round as often as not.
+    """Draw an amount in cents, round about half of the time.
 
     Args:
         rng: random numbers that choose it.
@@ -45,14 +45,14 @@ def some(rng: Rng, most: int = 90) -> int:
 
 
 def note(cast: Cast, rng: Rng) -> str:
-    """The purpose of a payment."""
+    """Draw the purpose of a payment."""
     topic, place = rng.pick(cast.words["topic"]), rng.pick(cast.words["place"])
     thing, other = rng.sample(cast.words["thing"], 2)
     return rng.pick(phrases_beside(__name__)["notes"]).format(topic=topic, place=place, thing=thing, other=other)
 
 
 def _moves(db: Database, cast: Cast, rng: Rng, close: list[Person]) -> None:
-    """Payments between people, and what was put in; the balance was never below zero."""
+    """Insert payments between people, and deposits such that the balance was never negative."""
     found: list[tuple[str, str, str, int, str, str]] = []
     for at in _times(cast.now, rng, MOVES):
         kind = rng.pick(("sent",) * 11 + ("received",) * 8 + ("deposit",))
@@ -90,7 +90,7 @@ def _requests(db: Database, cast: Cast, rng: Rng, close: list[Person]) -> None:
 
 
 def _mails(db: Database, cast: Cast, rng: Rng) -> None:
-    """Messages that ask for money."""
+    """Insert messages that ask for money."""
     for at in _times(cast.now, rng, MAILS):
         person = rng.pick(cast.others)
         topic, thing = rng.pick(cast.words["topic"]), rng.pick(cast.words["thing"])

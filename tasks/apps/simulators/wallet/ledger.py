@@ -1,4 +1,4 @@
-"""The money in the wallet: what there is, what may go out, and how a movement is written down."""
+"""The money in the wallet: its balance, its limit, and its transactions."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from .....errors import ToolError
 from ....rows.database import Database
 
 WALLET = 1
-"""The number of the only row of ``wallets``."""
+"""Id of the only row of ``wallets``."""
 OUT = ("sent", "purchase")
 """Kinds of transactions that count against the monthly limit."""
 STEP = 5_000
-"""Limits are drawn in steps of so many cents."""
+"""Step of limits, in cents."""
 
 
 def balance(db: Database) -> int:
-    """The balance in cents."""
+    """Return the balance, in cents."""
     return int(db.value("SELECT balance FROM wallets"))
 
 
 def limit(db: Database) -> int:
-    """The limit on outgoing money in a calendar month, in cents."""
+    """Return the limit on outgoing money in a calendar month, in cents."""
     return int(db.value("SELECT monthly_limit FROM wallets"))
 
 
 def spent(db: Database, now: datetime) -> int:
-    """The outgoing money of the calendar month so far; refunds do not reduce it."""
+    """Return the outgoing money of the calendar month so far, in cents; refunds do not reduce it."""
     month = f"{now:%Y-%m}"
     found = db.value(
         "SELECT sum(-amount) FROM transactions WHERE kind IN (?, ?) AND substr(created_at, 1, 7) = ?", *OUT, month
@@ -35,12 +35,12 @@ def spent(db: Database, now: datetime) -> int:
 
 
 def left(db: Database, now: datetime) -> int:
-    """The money that may still go out in the calendar month, in cents."""
+    """Return the money that may still go out in the calendar month, in cents."""
     return max(0, limit(db) - spent(db, now))
 
 
 def check(db: Database, amount: int, now: datetime) -> None:
-    """See whether an amount may go out.
+    """Check that an amount may go out.
 
     Raises:
         ToolError: there is not so much in the wallet, or the monthly limit forbids it.
@@ -61,7 +61,7 @@ def book(
     note: str = "",
     reference: str = "",
 ) -> int:
-    """Move money: a transaction, and the balance after it.
+    """Move money: insert a transaction, and update the balance.
 
     Args:
         db: the world's rows.
@@ -78,7 +78,7 @@ def book(
 
 
 def afford(db: Database, amount: int, now: datetime) -> None:
-    """Make a history true in which more was bought: more was there at first, and the limit allowed it.
+    """Make room for an additional purchase in the history: raise the initial balance and the limit.
 
     Args:
         db: the world's rows, before an episode begins.

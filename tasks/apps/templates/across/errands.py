@@ -1,4 +1,4 @@
-"""More dialogues: what must be counted or looked up before it can be proposed, and a wish that is taken back wholly."""
+"""More dialogues: facts to count or look up before a proposal, and a request that the user takes back."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def contacts_dialogue_add(scene: Scene) -> Dialogue:
 
 @template("mail", "contacts", kind="dialogue", held_out=True)
 def mail_dialogue_taken_back(scene: Scene) -> Dialogue:
-    """Throw messages away; the user, on hearing how many they are, does not want it any more."""
+    """Delete messages; when the user hears their number, the user takes the request back."""
     folder = scene.rng.pick(("inbox", "archive"))
     having = "GROUP BY sender HAVING count(*) BETWEEN 2 AND 8"
     person = scene.row(

@@ -1,4 +1,4 @@
-"""Common parts of dialogues: known people, and how a solution asks and understands."""
+"""Common parts of dialogues: known people, and how solutions ask and interpret answers."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ ASK_FIRST = (
 
 
 def others(scene: Scene, *names: str) -> tuple[str, ...]:
-    """The full names and email addresses of all other contacts."""
+    """Return the full names and email addresses of all other contacts."""
     rows = scene.db.rows("SELECT * FROM contacts ORDER BY id")
     return tuple(text for row in rows if full_name(row) not in names for text in (full_name(row), row["email"]))
 
 
 def reached(row: Row) -> tuple[str, str]:
-    """The two ways to name a contact in a proposal."""
+    """Return the two ways to name a contact in a proposal."""
     return full_name(row), row["email"]
 
 
 def told(answer: str, begin: str) -> str:
-    """The part of an answer after some words, up to the end of the sentence."""
+    """Return the part of an answer after some words, up to the end of the sentence."""
     return answer.rpartition(begin)[2].rstrip(".").strip()
 
 
 def namesake(scene: Scene, row: Row) -> Row:
-    """Choose a contact that is easily confused with another: with the same first name, if possible."""
+    """Draw a contact that is easily confused with another: with the same first name, if possible."""
     alike = scene.db.rows("SELECT * FROM contacts WHERE first_name = ? AND id != ?", row["first_name"], row["id"])
     return scene.pick(alike or scene.db.rows("SELECT * FROM contacts WHERE id != ?", row["id"]))
 
@@ -48,11 +48,11 @@ def question(api: Solver, *wordings: str) -> str:
 
 
 def between(answer: str) -> str:
-    """The text between quotation marks in an answer."""
+    """Return the text between quotation marks in an answer."""
     found: Sequence[str] = re.findall(r"'([^']*)'", answer)
     return found[-1]
 
 
 def counted(n: int) -> tuple[str, ...]:
-    """The ways to write a number of messages."""
+    """Return the ways to write a number of messages."""
     return tuple(f"{n} {noun}{'' if n == 1 else 's'}" for noun in ("message", "e-mail", "email", "mail"))

@@ -1,4 +1,4 @@
-"""Tasks about when events are: new ones, moved ones, and what is in the way."""
+"""Tasks about times of events: new events, moved events, and conflicts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LENGTHS = (30, 45, 60, 90)
 
 @template("calendar", kind="action")
 def calendar_add_event(scene: Scene) -> TaskDraft:
-    """Write something into the calendar."""
+    """Create an event."""
     title, place = _new_title(scene), scene.pick(scene.cast.words["place"])
     day, minutes = scene.cast.day(scene.rng.randint(1, 40)), scene.pick(LENGTHS)
     begin = f"{day}T{scene.rng.randint(8, 17):02}:{scene.pick(('00', '15', '30', '45'))}"
@@ -44,7 +44,7 @@ def calendar_add_event(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="action")
 def calendar_move_event(scene: Scene) -> TaskDraft:
-    """Give an event another time; it stays as long as it was."""
+    """Move an event to another time; its duration stays."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     prompt, begin = _move_asked(scene, row)
     end = shifted(begin, hours=hours([(row["starts_at"], row["ends_at"])]))
@@ -73,7 +73,7 @@ def calendar_move_not_mine(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="action")
 def calendar_book_if_free(scene: Scene) -> TaskDraft:
-    """Write something into the calendar if nothing is there, and nothing is."""
+    """Create an event if the time is free, and it is."""
     row = scene.row("SELECT * FROM events WHERE status = 'confirmed' AND starts_at > ?", scene.cast.day(1))
     minutes, beside = scene.pick(LENGTHS), scene.rng.random() < 0.5
     begin = row["ends_at"] if beside else shifted(row["starts_at"], minutes=-minutes)
@@ -93,7 +93,7 @@ def calendar_book_if_free(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="refusal")
 def calendar_conflict(scene: Scene) -> TaskDraft:
-    """Write something into the calendar if nothing is there, but something is."""
+    """Create an event if the time is free, but it is not."""
     row = scene.row("SELECT * FROM events WHERE status = 'confirmed' AND starts_at > ?", scene.cast.day(1))
     begin = shifted(row["starts_at"], minutes=scene.pick((-30, -15, 0, 15)))
     end = shifted(begin, minutes=scene.pick(LENGTHS))
@@ -120,7 +120,7 @@ def _new_title(scene: Scene) -> str:
 
 
 def _move_asked(scene: Scene, row: Row) -> tuple[str, str]:
-    """How to ask for another time of an event, and the time."""
+    """Return a request for another time of an event, and the time."""
     day, length = row["starts_at"][:10], hours([(row["starts_at"], row["ends_at"])])
     begin = f"{day}T{scene.rng.randint(8, 17):02}:{scene.pick(('00', '15', '30', '45'))}"
     if scene.level >= 3:

@@ -14,11 +14,11 @@ ME = "(SELECT email FROM profile)"
 OWN = f"organizer = {ME}"
 OTHERS = f"organizer != {ME}"
 COUNTED = f"{OWN} OR id NOT IN (SELECT event_id FROM guests WHERE email = {ME} AND response = 'no')"
-"""The events that the user has not declined."""
+"""Return the events that the user has not declined."""
 
 
 def event_drawn(scene: Scene, where: str, *values: Any) -> Row:
-    """An event that is not cancelled, and whose title and day say which."""
+    """Draw an event that is not cancelled and is identified by its title and day."""
     row = scene.row(f"SELECT * FROM events WHERE status = 'confirmed' AND {where}", *values)
     alike = scene.db.value(
         """SELECT count(*) FROM events WHERE status = 'confirmed' AND lower(title) = lower(?)
@@ -31,7 +31,7 @@ def event_drawn(scene: Scene, where: str, *values: Any) -> Row:
 
 
 def events_on(scene: Scene, since: str, until: str, where: str = "1") -> list[Row]:
-    """The events that begin on some days and are not cancelled."""
+    """Return the events that start on some days and are not cancelled."""
     return scene.db.rows(
         f"""SELECT * FROM events WHERE status = 'confirmed' AND substr(starts_at, 1, 10) BETWEEN ? AND ?
             AND ({where}) ORDER BY starts_at, id""",
@@ -41,7 +41,7 @@ def events_on(scene: Scene, since: str, until: str, where: str = "1") -> list[Ro
 
 
 def moved(scene: Scene, row: Row, starts_at: str, ends_at: str) -> tuple[Must, ...]:
-    """The changes that moving an event causes: its guests are invited again."""
+    """Return the changes that moving an event causes: its guests are invited again."""
     times = {"starts_at": starts_at, "ends_at": ends_at}
     changed = {name: value for name, value in times.items() if value != row[name]}
     guests = scene.db.rows("SELECT id FROM guests WHERE event_id = ? AND response != 'none'", row["id"])
@@ -57,18 +57,18 @@ def said(scene: Scene, day: str) -> str:
 
 
 def time_text(at: str) -> Text:
-    """A point in time as an answer."""
+    """Return a point in time as an answer."""
     return Text(at, (at.replace("T", " "), f"{at}:00", f"{at.replace('T', ' ')}:00"))
 
 
 def clock(at: str) -> Text:
-    """The time of day of a point in time as an answer."""
+    """Return the time of day of a point in time as an answer."""
     short = at[11:]
     return Text(short, (short.removeprefix("0"), f"{short}:00", *time_text(at).aliases, at))
 
 
 def event_found(api: Solver, title: str, day: str) -> dict[str, Any]:
-    """The event with this title on this day."""
+    """Return the event with this title on this day."""
     if api.rng.random() < 0.5:
         items = api.pages("calendar_list_events", since=day, until=day)
     else:

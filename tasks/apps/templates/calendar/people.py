@@ -1,4 +1,4 @@
-"""Tasks of the calendar with people of the address book, and with what they write."""
+"""Tasks of the calendar that involve contacts or their messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANGED = re.compile(r"can we meet at (\d\d:\d\d) instead")
 
 @template("calendar", "contacts", kind="question")
 def calendar_hours_with(scene: Scene) -> TaskDraft:
-    """The total duration of events with a contact."""
+    """Ask for the total duration of events with a contact."""
     person = scene.row("SELECT * FROM contacts")
     first, days = scene.rng.randint(-40, 5), 10 + 6 * scene.level
     since, until = scene.cast.day(first), scene.cast.day(first + days)
@@ -50,7 +50,7 @@ def calendar_hours_with(scene: Scene) -> TaskDraft:
 
 @template("calendar", "contacts", "account", kind="question")
 def calendar_next_with(scene: Scene) -> TaskDraft:
-    """The next event with a contact."""
+    """Ask for the next event with a contact."""
     person = scene.row("SELECT * FROM contacts")
     rows = events_on(scene, scene.cast.day(0), scene.cast.day(60), WITH.format(person["email"]))
     # What begins while the task is being done is neither past nor to come.
@@ -109,7 +109,7 @@ def calendar_invite_people(scene: Scene) -> TaskDraft:
 
 @template("calendar", "contacts", kind="action", held_out=True)
 def calendar_invite_group(scene: Scene) -> TaskDraft:
-    """Invite a group; some of it may be guests already."""
+    """Invite a group, of which some members may be guests already."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
     members = scene.db.rows(
@@ -141,7 +141,7 @@ def calendar_invite_group(scene: Scene) -> TaskDraft:
 
 @template("calendar", "contacts", kind="mixed")
 def calendar_uninvite_person(scene: Scene) -> TaskDraft:
-    """Remove a guest from all events of some days, and answer how much time that saves."""
+    """Remove a guest from all events of some days, and report how much time that frees."""
     person = scene.row("SELECT * FROM contacts")
     since, until = scene.cast.day(1), scene.cast.day(6 + 4 * scene.level)
     where = f"{OWN} AND id IN (SELECT event_id FROM guests WHERE email = '{person['email']}')"
@@ -170,7 +170,7 @@ def calendar_uninvite_person(scene: Scene) -> TaskDraft:
 
 @template("calendar", "mail", "contacts", kind="action")
 def calendar_from_mail(scene: Scene) -> TaskDraft:
-    """Put a meeting into the calendar that a message proposes; a later one may have changed its time."""
+    """Add a meeting to the calendar that a message proposes; a later message may change its time."""
     mail = scene.row("SELECT * FROM messages WHERE body LIKE '%shall we meet about the %' AND folder = 'inbox'")
     person = scene.row("SELECT * FROM contacts WHERE email = ?", mail["sender"])
     read = PROPOSED.search(mail["body"])
@@ -214,7 +214,7 @@ def calendar_from_mail(scene: Scene) -> TaskDraft:
 
 @template("calendar", "mail", kind="action")
 def calendar_tell_guests(scene: Scene) -> TaskDraft:
-    """Move an event, and tell its guests by mail."""
+    """Move an event, and tell its guests by email."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     guests = scene.db.rows("SELECT * FROM guests WHERE event_id = ?", row["id"])
     scene.need(len(guests) >= min(scene.level, 2))

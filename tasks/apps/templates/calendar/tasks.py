@@ -1,4 +1,4 @@
-"""Tasks of the calendar: what stands in it, answers to invitations, cancelled days."""
+"""Tasks of the calendar: looking up events, responding to invitations, and cancelling days."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .times import first_free, hours
 
 @template("calendar", kind="question")
 def calendar_place_of(scene: Scene) -> TaskDraft:
-    """The place of an event."""
+    """Ask for the place of an event."""
     row = event_drawn(scene, "place != 'online'")
     day = row["starts_at"][:10]
     prompt = scene.rng.pick(
@@ -34,7 +34,7 @@ def calendar_place_of(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="question")
 def calendar_first_free(scene: Scene) -> TaskDraft:
-    """When a day has room for something."""
+    """Ask when a day has room for something."""
     day = scene.cast.day(scene.rng.randint(1, 14))
     strict = scene.level >= 3
     events = events_on(scene, day, day, COUNTED if strict else "1")
@@ -67,7 +67,7 @@ def calendar_first_free(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="question", held_out=True)
 def calendar_longest(scene: Scene) -> TaskDraft:
-    """The longest event of some days."""
+    """Ask for the longest event of some days."""
     since = scene.rng.randint(-30, 10)
     first, last = scene.cast.day(since), scene.cast.day(since + 2 * scene.level)
     rows = sorted(events_on(scene, first, last), key=_length)
@@ -86,7 +86,7 @@ def calendar_longest(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="mixed")
 def calendar_cancel_day(scene: Scene) -> TaskDraft:
-    """Call off the user's own events of a day, and say how much time that frees."""
+    """Cancel the user's own events of a day, and report how much time that frees."""
     day = scene.cast.day(scene.rng.randint(1, 25))
     events = events_on(scene, day, day)
     own = events_on(scene, day, day, OWN)
@@ -114,7 +114,7 @@ def calendar_cancel_day(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="action")
 def calendar_respond_to(scene: Scene) -> TaskDraft:
-    """Answer an invitation."""
+    """Respond to an invitation."""
     row = event_drawn(scene, f"starts_at > ? AND {OTHERS}", scene.cast.day(1))
     guest = scene.row(f"SELECT * FROM guests WHERE event_id = ? AND email = {ME}", row["id"])
     response = scene.pick([one for one in ("yes", "no", "maybe") if one != guest["response"]])
@@ -136,7 +136,7 @@ def calendar_respond_to(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="mixed")
 def calendar_decline_open(scene: Scene) -> TaskDraft:
-    """Decline what was not answered yet, and say how much time it would have taken."""
+    """Decline the invitations without a response, and report how much time they would have taken."""
     first = scene.rng.randint(1, 12)
     since, until = scene.cast.day(first), scene.cast.day(first + 3 * scene.level)
     where = f"{OTHERS} AND id IN (SELECT event_id FROM guests WHERE email = {ME} AND response = 'none')"
@@ -160,7 +160,7 @@ def calendar_decline_open(scene: Scene) -> TaskDraft:
 
 @template("calendar", kind="action", held_out=True)
 def calendar_delete_cancelled(scene: Scene) -> TaskDraft:
-    """Remove an event for good, which must be called off first; its guests go with it."""
+    """Delete an event permanently, which must be cancelled first; its guest list is deleted, too."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     day = row["starts_at"][:10]
     prompt = (

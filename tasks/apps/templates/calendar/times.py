@@ -1,4 +1,4 @@
-"""Reckoning with the times of events."""
+"""Arithmetic with the times of events."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 Span = tuple[str, str]
-"""A beginning and an end, as ``2025-05-14T09:30``."""
+"""Start and end, as ``2025-05-14T09:30``."""
 
 
 def hours(spans: Iterable[Span]) -> float:
-    """How long some events are together."""
+    """Return the total duration of some events."""
     seconds = sum((datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds() for begin, end in spans)
     return seconds / 3600
 
 
 def shifted(at: str, **span: float) -> str:
-    """A time so much later; arguments as of ``timedelta``."""
+    """Return a later time; the arguments are those of ``timedelta``."""
     return (datetime.fromisoformat(at) + timedelta(**span)).isoformat(timespec="minutes")
 
 
 def first_free(spans: Iterable[Span], begin: str, end: str, minutes: int) -> str | None:
-    """When the first stretch of so many minutes begins that touches no event; ``None`` if there is none.
+    """Return the start of the first free period of some minutes; ``None`` if there is none.
 
     Args:
         spans: beginning and end of each event, in any order.

@@ -1,4 +1,4 @@
-"""Finding a contact in the address book, for solutions."""
+"""Parts of solutions that find a contact in the address book."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ..plan import Solver
 
 
 def full_name(row: Row) -> str:
-    """First and last name of a contact."""
+    """Return the first and last name of a contact."""
     return f"{row['first_name']} {row['last_name']}"
 
 
 def found_contact(api: Solver, name: str) -> dict[str, Any]:
-    """The entry of the address book with this full name."""
+    """Return the entry of the address book with this full name."""
     asked = api.rng.pick((name, name.split(" ")[-1]))
     found: dict[str, Any] = next(item for item in api.pages("contacts_search", name=asked) if item["name"] == name)
     return found
 
 
 def email_of(api: Solver, name: str) -> str:
-    """The address of the one whose full name is this."""
+    """Return the email address of the contact with this full name."""
     return str(found_contact(api, name)["email"])

@@ -11,7 +11,7 @@ from .finding import found_contact, full_name
 
 @template("contacts", kind="question")
 def contacts_phone_of(scene: Scene) -> TaskDraft:
-    """The phone number of a contact."""
+    """Ask for the phone number of a contact."""
     row = scene.row("SELECT * FROM contacts")
     name = full_name(row)
     scene.need(scene.db.value("SELECT count(*) FROM contacts WHERE first_name || ' ' || last_name = ?", name) == 1)
@@ -31,7 +31,7 @@ def contacts_phone_of(scene: Scene) -> TaskDraft:
 
 @template("contacts", kind="question")
 def contacts_who_lives_in(scene: Scene) -> TaskDraft:
-    """The contacts in a city, all of them or those of one relation."""
+    """Ask for the contacts in a city, all of them or those of one relation."""
     row = scene.row("SELECT city, relation FROM contacts")
     conditions = {"city": row["city"]} if scene.level == 1 else {"city": row["city"], "relation": row["relation"]}
     holds = " AND ".join(f"{column} = ?" for column in conditions)
@@ -106,7 +106,7 @@ def contacts_company_to_group(scene: Scene) -> TaskDraft:
 
 @template("contacts", "account", kind="question")
 def contacts_birthdays_next_month(scene: Scene) -> TaskDraft:
-    """The contacts whose birthday is next month."""
+    """Ask for the contacts whose birthday is next month."""
     month = scene.cast.now.month % 12 + 1
     relation, people = scene.rng.pick((("friend", "friends"), ("colleague", "colleagues"), ("family", "relatives")))
     rows = scene.db.rows("SELECT * FROM contacts WHERE birthday LIKE ? ORDER BY id", f"____-{month:02}-%")
@@ -208,7 +208,7 @@ def contacts_unknown_person(scene: Scene) -> TaskDraft:
 
 @template("contacts", kind="question", held_out=True)
 def contacts_oldest_of_group(scene: Scene) -> TaskDraft:
-    """The telephone number of the oldest or youngest of a group."""
+    """Ask for the phone number of the oldest or youngest member of a group."""
     group = scene.row("SELECT name FROM groups GROUP BY name HAVING count(*) BETWEEN 3 AND ?", 3 + scene.level)["name"]
     rows = scene.db.rows(
         """SELECT contacts.* FROM contacts JOIN groups ON groups.contact_id = contacts.id WHERE groups.name = ?

@@ -14,28 +14,28 @@ COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
 
 def path_of(row: Row) -> str:
-    """Folder and name of a file."""
+    """Return folder and name of a file."""
     return f"{row['folder']}/{row['name']}"
 
 
 def files(scene: Scene, condition: str, *values: Any) -> list[Row]:
-    """Files that are not in the trash."""
+    """Return the files that are not in the trash."""
     return scene.db.rows(f"SELECT * FROM files WHERE {THERE} AND {condition} ORDER BY id", *values)
 
 
 def some_file(scene: Scene, condition: str, *values: Any) -> Row:
-    """One of them, drawn."""
+    """Draw one of them."""
     return scene.pick(files(scene, condition, *values))
 
 
 def someone(scene: Scene) -> tuple[str, str]:
-    """The name and email address of a contact."""
+    """Draw a contact, and return the name and email address."""
     row = scene.row("SELECT * FROM contacts")
     return full_name(row), row["email"]
 
 
 def at(api: Solver, folder: str, name: str) -> Row | None:
-    """The file of this name in a folder, as a call shows it."""
+    """Return the file of this name in a folder, in the form of calls."""
     if api.rng.random() < 0.5:
         items = api.pages("files_list_folder", folder=folder)
     else:
@@ -44,12 +44,12 @@ def at(api: Solver, folder: str, name: str) -> Row | None:
 
 
 def id_at(api: Solver, folder: str, name: str) -> int:
-    """The number of the file of this name in a folder."""
+    """Return the id of the file of this name in a folder."""
     found = at(api, folder, name)
     assert found is not None
     return int(found["file_id"])
 
 
 def amounts(content: str) -> list[int]:
-    """The amounts in a list of costs, in hundredths."""
+    """Return the amounts in a list of costs, in cents."""
     return [round(float(line.rpartition(";")[2]) * 100) for line in content.splitlines()[1:]]

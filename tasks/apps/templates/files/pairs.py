@@ -1,4 +1,4 @@
-"""Tasks in pairs with one prompt: what it asks for can be done, or must be refused. Only looking tells."""
+"""Pairs of tasks with one prompt: the request can be fulfilled, or must be refused. Only the data shows which."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOCKERS = ("that person", "the person who locked it")
 
 
 def _line_wanted(scene: Scene, locked: bool) -> tuple[Row, str, str]:
-    """A file, a line to add to it, and the prompt, which says what to do if the file is locked."""
+    """Draw a file, a line to add to it, and the prompt, which says what to do if the file is locked."""
     held = "locked_by != ''" if locked else "locked_by = ''"
     row = some_file(scene, f"content != '' AND name LIKE '%.txt' AND {held}")
     line = f"Don't forget the {scene.pick(scene.cast.words['thing'])}"
@@ -30,7 +30,7 @@ def _line_wanted(scene: Scene, locked: bool) -> tuple[Row, str, str]:
 
 @template("files", kind="action")
 def files_add_line(scene: Scene) -> TaskDraft:
-    """Add a line to a file that could have been locked."""
+    """Add a line to a file that is not locked."""
     row, line, prompt = _line_wanted(scene, locked=False)
 
     def solve(api: Solver) -> None:
@@ -44,7 +44,7 @@ def files_add_line(scene: Scene) -> TaskDraft:
 
 @template("files", kind="refusal")
 def files_add_line_locked(scene: Scene) -> TaskDraft:
-    """The same with a file that is locked."""
+    """Refuse to add a line to a locked file."""
     row, _, prompt = _line_wanted(scene, locked=True)
 
     def solve(api: Solver) -> None:
@@ -56,7 +56,7 @@ def files_add_line_locked(scene: Scene) -> TaskDraft:
 
 
 def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
-    """An image, the folder for its copy, the free space, and the prompt."""
+    """Draw an image, the folder for its copy, the free space, and the prompt."""
     free = scene.db.value("SELECT quota - (SELECT sum(size) FROM files) FROM storage")
     row = some_file(scene, f"name LIKE '%.jpg' AND size {'<=' if fits else '>'} ?", free)
     target = scene.row("SELECT path FROM folders WHERE path != ?", row["folder"])["path"]
@@ -73,7 +73,7 @@ def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
 
 @template("files", kind="action")
 def files_copy_picture(scene: Scene) -> TaskDraft:
-    """Copy an image for which there is enough space."""
+    """Copy an image that fits into the free space."""
     row, target, _, prompt = _copy_wanted(scene, fits=True)
 
     def solve(api: Solver) -> None:
@@ -86,7 +86,7 @@ def files_copy_picture(scene: Scene) -> TaskDraft:
 
 @template("files", kind="refusal")
 def files_copy_too_large(scene: Scene) -> TaskDraft:
-    """The same with one for which there is not."""
+    """Refuse to copy an image that exceeds the free space."""
     row, _, free, prompt = _copy_wanted(scene, fits=False)
 
     def solve(api: Solver) -> None:

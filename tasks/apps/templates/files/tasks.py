@@ -1,4 +1,4 @@
-"""Tasks of files alone; those that may have to be refused, and those of other apps, lie beside this."""
+"""Tasks of files alone, without those that may have to be refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLURAL = {
 
 @template("files", kind="question")
 def files_sum_of_list(scene: Scene) -> TaskDraft:
-    """The sum of a list of costs: from level 2 on of some entries only, from level 3 on in its newest version."""
+    """Ask for the sum of a list of costs: from level 2 on only some entries, from level 3 on its newest version."""
     topic = scene.pick(scene.cast.words["topic"])
     versions = sorted(files(scene, "name LIKE ?", f"{topic} costs%.csv"), key=lambda row: str(row["updated_at"]))
     newest = scene.level >= 3
@@ -82,7 +82,7 @@ def files_move_largest(scene: Scene) -> TaskDraft:
 
 @template("files", kind="mixed")
 def files_trash_old(scene: Scene) -> TaskDraft:
-    """Throw away the files of a type in a folder that have not been changed for long, and say how large they were."""
+    """Move old files of a type in a folder to the trash, and report their total size."""
     kind = scene.pick(tuple(KINDS))
     rows = files(scene, "name LIKE ?", f"%.{kind}")
     folder = scene.pick(sorted({row["folder"] for row in rows}))
@@ -116,7 +116,7 @@ def files_trash_old(scene: Scene) -> TaskDraft:
 
 @template("files", kind="action")
 def files_restore_one(scene: Scene) -> TaskDraft:
-    """Take the largest file of a type, or the one thrown away last, out of the trash; later also put it elsewhere."""
+    """Restore the largest file of a type, or the last deleted one, from the trash; later also move it elsewhere."""
     kind, by = scene.pick(tuple(KINDS)), scene.pick(("size", "at"))
     rows = scene.db.rows(
         """SELECT files.*, trash.id AS gone, trash.created_at AS at FROM files JOIN trash ON file_id = files.id
@@ -151,7 +151,7 @@ def files_restore_one(scene: Scene) -> TaskDraft:
 
 @template("files", kind="mixed")
 def files_total_into_file(scene: Scene) -> TaskDraft:
-    """Add up what files of a type take up, and write that into a new file."""
+    """Add up the sizes of files of a type, and write the sum into a new file."""
     kind = scene.pick(tuple(KINDS))
     folder = scene.row("SELECT path FROM folders")["path"]
     rows = files(scene, "folder = ? AND name LIKE ?", folder, f"%.{kind}")
@@ -179,7 +179,7 @@ def files_total_into_file(scene: Scene) -> TaskDraft:
 
 @template("files", kind="dialogue")
 def files_delete_agreed(scene: Scene) -> Dialogue:
-    """Ask which file to delete, state its size, and delete it after the user agrees."""
+    """Ask the user which file to delete, state its size, and delete it after the user agrees."""
     row = some_file(scene, "locked_by = ''")
     prompt = scene.rng.pick(
         (

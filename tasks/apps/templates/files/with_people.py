@@ -55,7 +55,7 @@ def files_share_group(scene: Scene) -> TaskDraft:
 
 @template("files", "contacts", kind="mixed")
 def files_unshare_person(scene: Scene) -> TaskDraft:
-    """Stop sharing all files with a contact, and answer with their total size."""
+    """Stop sharing all files with a contact, and report their total size."""
     name, email = someone(scene)
     query = f"""SELECT files.size, access, shares.id FROM files JOIN shares ON file_id = files.id
                 WHERE {THERE} AND email = ? ORDER BY shares.id"""
@@ -155,7 +155,7 @@ def files_save_message(scene: Scene) -> TaskDraft:
 
 @template("files", "contacts", kind="action")
 def files_share_minutes(scene: Scene) -> TaskDraft:
-    """Share the minutes of a meeting with those who were there."""
+    """Share the minutes of a meeting with its participants."""
     row, by_topic = some_file(scene, "name LIKE 'minutes %.md'"), scene.level >= 3
     topic = row["content"].split("Topic: ")[1].splitlines()[0]
     present = row["content"].split("Present: ")[1].splitlines()[0].split(", ")
@@ -195,7 +195,7 @@ def files_share_minutes(scene: Scene) -> TaskDraft:
 
 
 def _share_wanted(scene: Scene, row: Row, folder: str) -> tuple[str, str, str]:
-    """A contact with whom to share a file, their email address, and the prompt."""
+    """Draw a contact with whom to share a file, their email address, and the prompt."""
     name, email = someone(scene)
     shared = scene.db.row("SELECT id FROM shares WHERE file_id = ? AND email = ?", row["id"], email)
     scene.need(shared is None and len(files(scene, "name = ?", row["name"])) == 1)
@@ -212,7 +212,7 @@ def _share_wanted(scene: Scene, row: Row, folder: str) -> tuple[str, str, str]:
 
 @template("files", "contacts", kind="action")
 def files_share_from(scene: Scene) -> TaskDraft:
-    """Share a file that lies where the user thinks."""
+    """Share a file that is where the user expects it."""
     row = some_file(scene, "1")
     name, email, prompt = _share_wanted(scene, row, row["folder"])
 
@@ -227,7 +227,7 @@ def files_share_from(scene: Scene) -> TaskDraft:
 
 @template("files", "contacts", kind="refusal")
 def files_share_moved(scene: Scene) -> TaskDraft:
-    """The same with a file that lies elsewhere."""
+    """Refuse to share a file that is not where the user expects it."""
     row = some_file(scene, "1")
     folder = scene.row("SELECT path FROM folders WHERE path != ?", row["folder"])["path"]
     _, _, prompt = _share_wanted(scene, row, folder)

@@ -50,7 +50,7 @@ def mail_archive_older(scene: Scene) -> TaskDraft:
 
 @template("mail", "contacts", kind="question")
 def mail_wrote_most_in(scene: Scene) -> TaskDraft:
-    """The phone number of the contact who wrote most in a month."""
+    """Ask for the phone number of the contact who wrote most in a month."""
     months = sorted({scene.cast.day(-days)[:7] for days in range(115)} - {scene.cast.day(0)[:7]})
     clear = []
     for month in months[1:]:
@@ -85,7 +85,7 @@ def mail_wrote_most_in(scene: Scene) -> TaskDraft:
 
 @template("mail", kind="action", held_out=True)
 def mail_label_topic(scene: Scene) -> TaskDraft:
-    """Label all messages about something."""
+    """Label all messages about a topic."""
     topic, label = scene.pick(scene.cast.words["topic"]), scene.pick(LABELS)
     folders = ("inbox",) if scene.level < 3 else ("inbox", "archive")
     rows = scene.db.rows(

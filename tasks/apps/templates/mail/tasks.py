@@ -1,4 +1,4 @@
-"""Tasks of the mailbox, with the address book where people are named."""
+"""Tasks of the mailbox, some of them with contacts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def mail_forward_newest(scene: Scene) -> TaskDraft:
 
 @template("mail", kind="question")
 def mail_cost_of(scene: Scene) -> TaskDraft:
-    """The cost of something, according to a message."""
+    """Ask for the cost of something, according to a message."""
     topic = scene.pick(scene.cast.words["topic"])
     rows = scene.db.rows("SELECT * FROM messages WHERE body LIKE ? AND folder != 'trash'", f"%The {topic} will cost%")
     scene.need(len(rows) == 1 and rows[0]["folder"] in ("inbox", "archive"))
@@ -76,7 +76,7 @@ def mail_cost_of(scene: Scene) -> TaskDraft:
 
 @template("mail", kind="mixed")
 def mail_star_unread_of(scene: Scene) -> TaskDraft:
-    """Star the unread messages of an address, and say how many they are."""
+    """Star the unread messages from an address, and report their number."""
     sender = scene.row("SELECT DISTINCT sender FROM messages WHERE folder = 'inbox' AND unread = 1")["sender"]
     rows = scene.db.rows("SELECT * FROM messages WHERE folder = 'inbox' AND unread = 1 AND sender = ?", sender)
     plain = [row for row in rows if not row["starred"]]

@@ -1,4 +1,4 @@
-"""Tasks of answering, forwarding and writing messages."""
+"""Tasks of replying to, forwarding and writing messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sorting import GOT
 
 
 def short_text(scene: Scene) -> str:
-    """A sentence for the text of a message."""
+    """Draw a sentence for the text of a message."""
     place, hour = scene.pick(scene.cast.words["place"]), scene.rng.randint(1, 12)
     return scene.rng.pick(
         (
@@ -114,7 +114,7 @@ def mail_forward_to_group(scene: Scene) -> TaskDraft:
 
 @template("mail", "contacts", kind="action")
 def mail_drafts(scene: Scene) -> TaskDraft:
-    """Send a draft that lies there, and keep another one that is new."""
+    """Send an existing draft, and save another new one."""
     drafts = scene.db.rows("SELECT * FROM messages WHERE folder = 'drafts'")
     row = scene.pick(drafts)
     scene.need(sum((one["recipients"], one["subject"]) == (row["recipients"], row["subject"]) for one in drafts) == 1)
@@ -148,7 +148,7 @@ def mail_drafts(scene: Scene) -> TaskDraft:
 
 @template("mail", "contacts", kind="refusal")
 def mail_no_such_message(scene: Scene) -> TaskDraft:
-    """Forward a message that was never written."""
+    """Refuse to forward a message that does not exist."""
     sender = scene.row(f"SELECT DISTINCT sender FROM messages WHERE {GOT}")["sender"]
     name = full_name(scene.row("SELECT * FROM contacts WHERE email = ?", sender))
     rows = scene.db.rows("SELECT * FROM messages WHERE sender = ? ORDER BY sent_at DESC", sender)

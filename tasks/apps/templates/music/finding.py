@@ -1,4 +1,4 @@
-"""Common parts of templates about music: naming songs and playlists, and finding them with calls."""
+"""Common parts of templates about music: naming songs and playlists, and finding them by calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AnyOrder:
     ids: frozenset[int]
 
     def matches(self, value: Any) -> bool:
-        """Whether these songs are in it, each once, and no others."""
+        """Return whether a playlist has these songs, each once, and no others."""
         found = json.loads(value)
         return len(found) == len(self.ids) and set(found) == self.ids
 
@@ -46,7 +46,7 @@ class Titles:
     others: tuple[str, ...]
 
     def matches(self, value: Any) -> bool:
-        """Whether they are named."""
+        """Return whether the text names the songs."""
         rest = plain(str(value))
         for title in sorted(map(plain, self.wanted), key=len, reverse=True):
             if title not in rest:
@@ -56,62 +56,62 @@ class Titles:
 
 
 def me(scene: Scene) -> str:
-    """The user's name, as the owner of playlists."""
+    """Return the user's name, as the owner of playlists."""
     return scene.cast.user.name
 
 
 def songs(scene: Scene, condition: str, *values: Any) -> list[Row]:
-    """Songs for which something holds."""
+    """Return the songs that satisfy a condition."""
     return scene.db.rows(f"SELECT * FROM songs WHERE {condition} ORDER BY id", *values)
 
 
 def liked(scene: Scene, condition: str, *values: Any) -> list[Row]:
-    """Liked songs, with the numbers of their likes."""
+    """Return the liked songs, with the ids of their likes."""
     query = "SELECT songs.*, likes.id AS like_id FROM songs JOIN likes ON song_id = songs.id"
     return scene.db.rows(f"{query} WHERE {condition} ORDER BY songs.id", *values)
 
 
 def artist_of(scene: Scene) -> str:
-    """An artist, drawn."""
+    """Draw an artist."""
     return str(scene.row("SELECT DISTINCT artist FROM songs ORDER BY artist")["artist"])
 
 
 def own_playlist(scene: Scene) -> tuple[Row, list[Row]]:
-    """A playlist of the user, drawn, with its songs in their order."""
+    """Draw a playlist of the user, with its songs in their order."""
     row = scene.row("SELECT * FROM playlists WHERE owner = ?", me(scene))
     return row, songs_in(scene, row)
 
 
 def songs_in(scene: Scene, playlist: Row) -> list[Row]:
-    """The songs of a playlist in their order."""
+    """Return the songs of a playlist in their order."""
     found = {row["id"]: row for row in songs(scene, "1")}
     return [found[id] for id in json.loads(playlist["songs"])]
 
 
 def new_name(scene: Scene) -> str:
-    """A name that no playlist has."""
+    """Draw a name that no playlist has."""
     taken = {row["name"] for row in scene.db.rows("SELECT name FROM playlists")}
     return scene.pick([name for name in scene.cast.words["playlist"] if name not in taken])
 
 
 def spoken(song: Row) -> str:
-    """A song as a user names it."""
+    """Return a song as a user names it."""
     return f"'{song['title']}' by {song['artist']}"
 
 
 def made(scene: Scene, name: str, ids: Sequence[int], *, ordered: bool = False) -> Must:
-    """The required change for a new playlist of some songs."""
+    """Return the required change for a new playlist of some songs."""
     wanted = songs_of(ids) if ordered else AnyOrder(frozenset(ids))
     return inserted("playlists", "playlist", name=name, owner=me(scene), songs=wanted)
 
 
 def changed(playlist: Row, ids: Iterable[int]) -> Must:
-    """The required changes for a playlist to have these songs in this order."""
+    """Return the required changes for a playlist to have these songs in this order."""
     return updated("playlists", playlist["id"], "songs", songs=songs_of(ids))
 
 
 def heard(song: Row) -> tuple[Must, Must]:
-    """The required changes for playing a song once."""
+    """Return the required changes for playing a song once."""
     again = updated("songs", song["id"], "counted", plays=song["plays"] + 1)
     return inserted("heard", "played", song_id=song["id"]), again
 
@@ -120,30 +120,30 @@ def heard(song: Row) -> tuple[Must, Must]:
 
 
 def playlist_named(api: Solver, name: str) -> int:
-    """The number of the playlist of this name."""
+    """Return the id of the playlist of this name."""
     return int(next(item["playlist_id"] for item in api.pages("music_list_playlists") if item["name"] == name))
 
 
 def song_named(api: Solver, title: str, artist: str) -> int:
-    """The number of the song of this title and artist."""
+    """Return the id of the song of this title and artist."""
     conditions = api.rng.pick(({"title": title}, {"artist": artist}, {"title": title, "artist": artist}))
     found = api.pages("music_search", **conditions)
     return int(next(item["song_id"] for item in found if (item["title"], item["artist"]) == (title, artist)))
 
 
 def liked_by(api: Solver, artist: str) -> list[Row]:
-    """The liked songs of an artist, as a call shows them."""
+    """Return the liked songs of an artist, in the form of calls."""
     return [item for item in api.pages("music_list_liked") if item["artist"] == artist]
 
 
 def make_playlist(api: Solver, name: str, ids: Iterable[int]) -> None:
-    """Make a playlist of some songs."""
+    """Create a playlist of some songs."""
     made = api.call("music_create_playlist", name=name)["playlist_id"]
     for id in ids:
         api.call("music_add_song", playlist_id=made, song_id=id)
 
 
 def with_plays(api: Solver, items: Iterable[Row]) -> list[tuple[int, Row]]:
-    """Songs with how often they were played, most often first."""
+    """Return songs with their play counts, the most played first."""
     found = [(int(api.call("music_song", song_id=item["song_id"])["plays"]), item) for item in items]
     return sorted(found, key=lambda pair: -pair[0])

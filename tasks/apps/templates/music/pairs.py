@@ -1,4 +1,4 @@
-"""Tasks in pairs with one prompt: what it asks for can be done, or must be refused. Only looking tells."""
+"""Pairs of tasks with one prompt: the request can be fulfilled, or must be refused. Only the data shows which."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .finding import (
 
 
 def _adding(scene: Scene, row: Row) -> tuple[Row, str]:
-    """A song that is not in a playlist yet, and the prompt to add it, which says what to do if that is forbidden."""
+    """Draw a song that is not in a playlist yet, and the prompt, which says what to do if adding it is forbidden."""
     inside = songs_in(scene, row)
     song = scene.pick([one for one in songs(scene, "1") if one not in inside])
     rest = "If it is someone else's playlist, change nothing: refuse and tell me whose it is."
@@ -41,7 +41,7 @@ def _adding(scene: Scene, row: Row) -> tuple[Row, str]:
 
 @template("music", kind="action")
 def music_add_to_own(scene: Scene) -> TaskDraft:
-    """Add a song to a playlist that is the user's."""
+    """Add a song to the user's own playlist."""
     row, inside = own_playlist(scene)
     song, prompt = _adding(scene, row)
 
@@ -55,7 +55,7 @@ def music_add_to_own(scene: Scene) -> TaskDraft:
 
 @template("music", kind="refusal")
 def music_add_to_foreign(scene: Scene) -> TaskDraft:
-    """The same with a playlist that the user only follows."""
+    """Refuse to add a song to a playlist that the user only follows."""
     row = scene.row("SELECT * FROM playlists WHERE owner != ?", me(scene))
     _, prompt = _adding(scene, row)
 
@@ -68,7 +68,7 @@ def music_add_to_foreign(scene: Scene) -> TaskDraft:
 
 
 def _long_enough(scene: Scene, enough: bool) -> tuple[str, str, list[Row], str]:
-    """A name, an artist, liked songs of theirs, and the prompt to make a playlist of them if they are long enough."""
+    """Draw a name, an artist and liked songs of theirs, and the prompt to make a playlist if they are long enough."""
     artist, name = artist_of(scene), new_name(scene)
     rows = liked(scene, "artist = ?", artist)
     scene.need(2 <= len(rows) <= scene.level + 5)
@@ -87,7 +87,7 @@ def _long_enough(scene: Scene, enough: bool) -> tuple[str, str, list[Row], str]:
 
 @template("music", kind="action")
 def music_enough_liked(scene: Scene) -> TaskDraft:
-    """Make a playlist of liked songs that must have a length, and do."""
+    """Make a playlist of liked songs with a minimum length, which they reach."""
     name, artist, rows, prompt = _long_enough(scene, enough=True)
 
     def solve(api: Solver) -> None:
@@ -99,7 +99,7 @@ def music_enough_liked(scene: Scene) -> TaskDraft:
 
 @template("music", kind="refusal")
 def music_too_few_liked(scene: Scene) -> TaskDraft:
-    """The same where they do not."""
+    """Refuse to make a playlist of liked songs that do not reach the minimum length."""
     _, artist, rows, prompt = _long_enough(scene, enough=False)
     seconds = sum(row["seconds"] for row in rows)
 

@@ -1,4 +1,4 @@
-"""Tasks of playlists: made, changed, and joined."""
+"""Tasks of playlists: creating, changing and merging."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .finding import (
 
 @template("music", kind="action")
 def music_liked_to_playlist(scene: Scene) -> TaskDraft:
-    """Make a playlist of the liked songs of an artist or, from level 3 on, a genre, which are short enough."""
+    """Make a playlist of the short liked songs of an artist or, from level 3 on, of a genre."""
     by_genre, name = scene.level >= 3, new_name(scene)
     value = scene.pick(scene.cast.words["genre"]) if by_genre else artist_of(scene)
     minutes = scene.rng.randint(3, 6) if scene.level >= 2 else 60
@@ -58,7 +58,7 @@ def music_liked_to_playlist(scene: Scene) -> TaskDraft:
 
 @template("music", kind="action")
 def music_fill_minutes(scene: Scene) -> TaskDraft:
-    """Make a playlist of as much of the beginning of another as fits into some minutes."""
+    """Make a playlist of the first songs of another one, up to a total length."""
     row, inside = own_playlist(scene)
     name, minutes = new_name(scene), scene.rng.randint(5, 8 + 4 * scene.level)
     taken: list[Row] = []
@@ -88,7 +88,7 @@ def music_fill_minutes(scene: Scene) -> TaskDraft:
 
 @template("music", kind="action")
 def music_remove_songs(scene: Scene) -> TaskDraft:
-    """Take songs of an artist, too long ones or old ones out of a playlist."""
+    """Remove songs of an artist, long songs or old songs from a playlist."""
     row, inside = own_playlist(scene)
     word, limit = scene.pick(("artist", "seconds", "year")), scene.rng.randint(3, 6)
     year, artist = scene.rng.randint(1980, 2015), scene.pick(inside)["artist"]
@@ -153,7 +153,7 @@ def music_reorder(scene: Scene) -> TaskDraft:
 
 @template("music", kind="action")
 def music_merge(scene: Scene) -> TaskDraft:
-    """Add to a playlist what another has beside it, and remove that other."""
+    """Add the missing songs of another playlist to a playlist, and delete the other."""
     row, inside = own_playlist(scene)
     others = scene.db.rows("SELECT * FROM playlists WHERE owner = ? AND id != ? ORDER BY id", me(scene), row["id"])
     there = {song["id"] for song in inside}
@@ -184,7 +184,7 @@ def music_merge(scene: Scene) -> TaskDraft:
 
 @template("music", kind="dialogue")
 def music_playlist_agreed(scene: Scene) -> Dialogue:
-    """Find out what a playlist is to be; say what it will be; the user wants another name; then make it."""
+    """Ask which playlist to make, propose it, accept another name, and create it."""
     artist, first, last = artist_of(scene), new_name(scene), new_name(scene)
     rows = liked(scene, "artist = ?", artist)
     seconds = sum(row["seconds"] for row in rows)

@@ -1,4 +1,4 @@
-"""Tasks of music alone: questions, likes, and what is played; those of playlists and of other apps lie beside this."""
+"""Tasks of music alone: questions, likes and playing, without those of playlists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .finding import (
 
 @template("music", kind="question")
 def music_playlist_length(scene: Scene) -> TaskDraft:
-    """How long a playlist is; then only its songs from some years; then only those that are liked."""
+    """Ask for the length of a playlist; then only of its songs from some years; then only of the liked ones."""
     row, inside = own_playlist(scene)
     year = scene.rng.randint(1980, 2020) if scene.level in (2, 3) else 0
     fond = scene.level >= 4
@@ -51,7 +51,7 @@ def music_playlist_length(scene: Scene) -> TaskDraft:
 
 @template("music", kind="question")
 def music_most_played(scene: Scene) -> TaskDraft:
-    """The most played song of an artist, and its number of plays."""
+    """Ask for the most played song of an artist, and its play count."""
     artist = artist_of(scene)
     rows = songs(scene, "artist = ?", artist)
     year = scene.pick(sorted({row["year"] for row in rows}))
@@ -81,7 +81,7 @@ def music_most_played(scene: Scene) -> TaskDraft:
 
 @template("music", kind="question")
 def music_seconds_heard(scene: Scene) -> TaskDraft:
-    """How long was listened on some days; from level 3 on to one artist only."""
+    """Ask for the listening time on some days; from level 3 on for one artist only."""
     begin = date.fromisoformat(scene.cast.day(-scene.rng.randint(10, 55)))
     end = begin + timedelta(days=scene.rng.randint(1, 1 + 2 * scene.level))
     rows = scene.db.rows(
@@ -112,7 +112,7 @@ def music_seconds_heard(scene: Scene) -> TaskDraft:
 
 @template("music", kind="mixed")
 def music_unlike_rare(scene: Scene) -> TaskDraft:
-    """Unlike what is hardly played of an artist, and say how often it was."""
+    """Remove the likes of an artist's rarely played songs, and report their play counts."""
     artist, least = artist_of(scene), scene.rng.randint(8, 60)
     rows = liked(scene, "artist = ?", artist)
     rare = [row for row in rows if row["plays"] < least]
@@ -138,7 +138,7 @@ def music_unlike_rare(scene: Scene) -> TaskDraft:
 
 @template("music", kind="action")
 def music_queue_most_played(scene: Scene) -> TaskDraft:
-    """Let the most played songs of an artist wait, in order; from level 3 on in place of those that do."""
+    """Queue the most played songs of an artist, in order; from level 3 on instead of the current queue."""
     artist, count = artist_of(scene), min(2 + scene.level // 2, 4)
     rows = songs(scene, "artist = ?", artist)
     year = scene.pick(sorted({row["year"] for row in rows}))

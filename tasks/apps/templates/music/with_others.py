@@ -1,4 +1,4 @@
-"""Tasks of music together with the address book, the mailbox and the files."""
+"""Tasks of music with contacts, messages or files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def music_mail_playlist(scene: Scene) -> TaskDraft:
 
 @template("music", "files", kind="action")
 def music_list_into_file(scene: Scene) -> TaskDraft:
-    """Write the titles of a playlist, or of liked songs of an artist in the order of their lengths, into a new file."""
+    """Write the titles of a playlist, or of an artist's liked songs ordered by length, into a new file."""
     folder, file = scene.row("SELECT path FROM folders")["path"], "songs.txt"
     scene.need(not files(scene, "name = ?", file))
     by_artist = scene.level >= 3

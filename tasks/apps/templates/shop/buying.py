@@ -1,4 +1,4 @@
-"""Tasks of buying: what is named, what is cheapest, what was bought before, what a message asks for."""
+"""Tasks of buying: a named product, the cheapest one, a previous purchase, or a request in a message."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from .speak import (
 
 
 def _goods(scene: Scene, count: int) -> list[Row]:
-    """Variants of different products, drawn, that are in stock."""
+    """Draw variants of different products that are in stock."""
     rows = [scene.row(f"{VARIANTS} WHERE stock > 1") for _ in range(count)]
     scene.need(len({row["product_id"] for row in rows}) == count)
     return rows
 
 
 def _order(scene: Scene, rows: list[Row], wanted: list[int], paid: Way) -> str:
-    """The same words whether it can be done or not."""
+    """Return the prompt, which is the same whether the purchase is possible or not."""
     what = " and ".join(pieces(count, row["name"], row["label"]) for row, count in zip(rows, wanted, strict=True))
     asked = scene.rng.pick((f"Please order {what} from the store.", f"I need {what}. Buy that for me in the store."))
     unless = "If there is not enough of anything in stock, order nothing and refuse,"
@@ -50,7 +50,7 @@ def _order(scene: Scene, rows: list[Row], wanted: list[int], paid: Way) -> str:
 
 
 def _left_over(scene: Scene, rows: list[Row]) -> bool:
-    """At higher levels, something forgotten lies in the cart."""
+    """Leave forgotten items in the cart at higher levels, and return whether there are any."""
     if scene.level < 4:
         return False
     for row in _goods(scene, scene.level - 3):
@@ -61,7 +61,7 @@ def _left_over(scene: Scene, rows: list[Row]) -> bool:
 
 @template("shop", kind="action")
 def shop_buy(scene: Scene) -> TaskDraft:
-    """Buy something that is named."""
+    """Buy a named product."""
     rows = _goods(scene, 1 if scene.level < 3 else 2)
     counts = [scene.rng.randint(1, min(9, row["stock"])) for row in rows]
     wanted = {row["id"]: count for row, count in zip(rows, counts, strict=True)}
@@ -101,7 +101,7 @@ def shop_out_of_stock(scene: Scene) -> TaskDraft:
 
 
 def _cheapest(scene: Scene, *, dear: bool) -> tuple[str, Row, int, Way, dict[str, object]]:
-    """Words that ask for the cheapest product of a kind, which variant that is, how many, and how it is found."""
+    """Draw a request for the cheapest product of a kind, its variant and number, and how a solution finds it."""
     category, rating = scene.pick(CATEGORIES), scene.pick((3.0, 3.5, 4.0)) if scene.level > 1 else 1.0
     found = scene.db.rows(
         f"SELECT * FROM ({PRODUCTS}) WHERE category = ? AND rating >= ? AND stock > 0 ORDER BY price LIMIT 2",
@@ -135,7 +135,7 @@ def _cheapest(scene: Scene, *, dear: bool) -> tuple[str, Row, int, Way, dict[str
 
 
 def _most(api: Solver, conditions: dict[str, object]) -> tuple[int, float]:
-    """The variant with the largest stock of the cheapest product, and its price."""
+    """Return the variant with the largest stock of the cheapest product, and its price."""
     if api.rng.random() < 0.6:
         product = next(api.pages("shop_search", sort="price", **conditions))
     else:
@@ -146,7 +146,7 @@ def _most(api: Solver, conditions: dict[str, object]) -> tuple[int, float]:
 
 @template("shop", "wallet", kind="action")
 def shop_cheapest_bought(scene: Scene) -> TaskDraft:
-    """Buy the cheapest product of a kind, for which there is enough money."""
+    """Buy the cheapest product of a kind, with enough money."""
     prompt, row, count, paid, conditions = _cheapest(scene, dear=False)
 
     def solve(api: Solver) -> None:
@@ -160,7 +160,7 @@ def shop_cheapest_bought(scene: Scene) -> TaskDraft:
 
 @template("shop", "wallet", kind="refusal")
 def shop_cheapest_too_dear(scene: Scene) -> TaskDraft:
-    """Even the cheapest product of a kind costs more than there is."""
+    """Refuse to buy the cheapest product of a kind, for lack of money."""
     prompt, _, _, _, conditions = _cheapest(scene, dear=True)
     balance = ledger.balance(scene.db)
 
@@ -176,7 +176,7 @@ def shop_cheapest_too_dear(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="action")
 def shop_reorder_last(scene: Scene) -> TaskDraft:
-    """Buy what the last order brought, at higher levels more of it."""
+    """Buy the items of the last order again, at higher levels more of them."""
     order = last_delivered(scene)
     lines, more = items(scene.db, order["id"]), scene.rng.randint(1, 3) if scene.level >= 3 else 0
     wanted = {line["variant_id"]: line["quantity"] + more for line in lines}
@@ -236,7 +236,7 @@ def shop_gift(scene: Scene) -> TaskDraft:
 
 @template("shop", "wallet", "mail", "contacts", kind="action")
 def shop_buy_for_friend(scene: Scene) -> TaskDraft:
-    """Buy what a message asks for, and ask for the money."""
+    """Buy what a message asks for, and request the money."""
     row, person = _goods(scene, 1)[0], scene.row("SELECT * FROM contacts")
     count, topic = scene.rng.randint(1, 5), scene.pick(scene.cast.words["topic"])
     about = "SELECT id FROM messages WHERE sender = ? AND instr(lower(subject || body), ?)"

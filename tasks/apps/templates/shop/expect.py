@@ -12,7 +12,7 @@ from ..wallet.expect import Move, moved
 
 
 def cost(db: Database, wanted: Mapping[int, int]) -> int:
-    """The total price of variants, with shipping.
+    """Return the total price of variants with shipping, in cents.
 
     Args:
         db: the world's rows.
@@ -23,7 +23,7 @@ def cost(db: Database, wanted: Mapping[int, int]) -> int:
 
 
 def ordered(db: Database, wanted: Mapping[int, int], address_id: int | None, card_id: int | None) -> tuple[Must, ...]:
-    """An order of some variants: it, its items, the stock, the money, and a cart that is empty.
+    """Return the changes of an order: its rows, the stock, the money, and the emptied cart.
 
     Args:
         db: the world's rows.
@@ -46,7 +46,7 @@ def ordered(db: Database, wanted: Mapping[int, int], address_id: int | None, car
 
 
 def cancelled(db: Database, *orders: int) -> tuple[Must, ...]:
-    """Orders that are taken back."""
+    """Return the changes of cancelled orders."""
     found: list[Must] = []
     back: dict[int, int] = {}
     moves: list[Move] = []
@@ -63,7 +63,7 @@ def cancelled(db: Database, *orders: int) -> tuple[Must, ...]:
 
 
 def returned(db: Database, order_item_id: int) -> tuple[Must, ...]:
-    """Something that goes back."""
+    """Return the changes of a returned item."""
     item = db.row("SELECT * FROM order_items WHERE id = ?", order_item_id)
     assert item is not None
     order = db.row("SELECT * FROM orders WHERE id = ?", item["order_id"])

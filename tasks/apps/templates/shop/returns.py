@@ -1,4 +1,4 @@
-"""Tasks of what goes back to the shop: orders that are cancelled, items that are returned."""
+"""Tasks of cancelling orders and returning items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .expect import cancelled, returned
 
 @template("shop", kind="mixed")
 def shop_cancel(scene: Scene) -> TaskDraft:
-    """Cancel what is not shipped yet."""
+    """Cancel the orders that have not been shipped yet."""
     placed = scene.db.rows("SELECT * FROM orders WHERE status = 'placed' ORDER BY id")
     least = scene.rng.randint(0, 30) * 500
     if scene.level >= 4:
@@ -54,7 +54,7 @@ def shop_cancel(scene: Scene) -> TaskDraft:
 
 
 def _sent_back(scene: Scene, *, late: bool) -> tuple[str, Row, Row, str]:
-    """Words that ask for a return, the item and its order, and the month of the order."""
+    """Draw a request for a return: its words, the item and its order, and the month of the order."""
     orders = scene.db.rows("SELECT * FROM orders WHERE status = 'delivered' ORDER BY id")
     order = scene.pick([row for row in orders if returnable(row, scene.cast.now.date()) != late])
     item, month = scene.pick(items(scene.db, order["id"])), order["created_at"][:7]
@@ -76,7 +76,7 @@ def _sent_back(scene: Scene, *, late: bool) -> tuple[str, Row, Row, str]:
 
 
 def _item_of(api: Solver, name: str, month: str) -> tuple[Row, Row]:
-    """An order of a month in which a product was bought, and the item in it."""
+    """Draw an order of a month in which a product was bought, and the item in it."""
     for one in api.pages("shop_list_orders", status="delivered", **span(month)):
         order = api.call("shop_get_order", order_id=one["order_id"])
         for item in order["items"]:
@@ -87,7 +87,7 @@ def _item_of(api: Solver, name: str, month: str) -> tuple[Row, Row]:
 
 @template("shop", kind="action")
 def shop_return(scene: Scene) -> TaskDraft:
-    """Return something in time."""
+    """Return an item in time."""
     prompt, item, _, month = _sent_back(scene, late=False)
 
     def solve(api: Solver) -> None:

@@ -1,4 +1,4 @@
-"""How tasks speak of goods and payments, and how their solutions find and buy them."""
+"""Words for goods and payments in prompts, and parts of solutions that find and buy them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VARIANTS = """SELECT variants.*, name, category, price, brand FROM variants JOIN
 
 @dataclass(frozen=True)
 class Way:
-    """How an order is paid and where it goes.
+    """Payment and destination of an order.
 
     Args:
         address: a row of ``shop_addresses``.
@@ -33,19 +33,19 @@ class Way:
 
     @property
     def paying(self) -> str:
-        """How it is paid, in a sentence."""
+        """Return the payment in words."""
         if self.card is None:
             return "pay with my wallet"
         return f"pay with the {self.card['brand']} card {self.card['last_digits']}"
 
     @property
     def card_id(self) -> int | None:
-        """The card that pays."""
+        """Return the card that pays."""
         return self.card["id"] if self.card else None
 
 
 def way(scene: Scene, wanted: Mapping[int, int] | None = None, *, wallet: bool | None = None) -> Way:
-    """A drawn way to pay that works, and a drawn address.
+    """Draw a payment method that works, and an address.
 
     Args:
         scene: scene of the task.
@@ -65,32 +65,32 @@ def way(scene: Scene, wanted: Mapping[int, int] | None = None, *, wallet: bool |
 
 
 def last_delivered(scene: Scene) -> Row:
-    """The order that is delivered and was made last, if it was also delivered last."""
+    """Return the order that was both placed and delivered last."""
     rows = scene.db.rows("SELECT * FROM orders WHERE status = 'delivered' ORDER BY created_at DESC, id DESC")
     scene.need(len(rows) > 1 and all(row["delivered_at"] < rows[0]["delivered_at"] for row in rows[1:]))
     return rows[0]
 
 
 def product_of(api: Solver, name: str) -> int:
-    """The number of the product with this name."""
+    """Return the id of the product with this name."""
     asked = api.rng.pick((name, name.split(" ", 1)[1]))
     found = (item for item in api.pages("shop_search", words=asked) if item["name"] == name)
     return int(next(found)["product_id"])
 
 
 def variant_of(api: Solver, name: str, label: str) -> int:
-    """The number of a variant of the product with this name."""
+    """Return the id of a variant of the product with this name."""
     return int(variants_of(api, product_of(api, name))[label])
 
 
 def variants_of(api: Solver, product_id: int) -> dict[str, int]:
-    """The numbers of a product's variants by what they are called."""
+    """Return the ids of a product's variants by their names."""
     shown = api.call("shop_get_product", product_id=product_id)
     return {one["variant"]: one["variant_id"] for one in shown["variants"]}
 
 
 def empty_cart(api: Solver) -> None:
-    """Take everything out of the cart."""
+    """Empty the cart."""
     for item in api.call("shop_show_cart")["items"]:
         api.call("shop_set_quantity", variant_id=item["variant_id"], quantity=0)
 
@@ -105,7 +105,7 @@ def buy(api: Solver, wanted: Mapping[int, int], paid: Way) -> Any:
 
 
 def check_out(api: Solver, paid: Way) -> Any:
-    """Order what is in the cart."""
+    """Order the content of the cart."""
     places = {one["label"]: one["address_id"] for one in api.call("shop_list_addresses")}
     arguments = {"address_id": places[paid.address["label"]], "pay_with": "card" if paid.card else "wallet"}
     if paid.card:
@@ -115,5 +115,5 @@ def check_out(api: Solver, paid: Way) -> Any:
 
 
 def pieces(count: int, name: str, label: str) -> str:
-    """So many of a variant, in a sentence."""
+    """Return a number of a variant in words."""
     return f"{count} x {name} ({label})"

@@ -1,4 +1,4 @@
-"""Tasks of the shop: what there is, what was spent, cart and wish list; the rest is in ``buying`` and ``returns``."""
+"""Tasks of the shop: products, spending, cart and wish list; see also ``buying`` and ``returns``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .speak import last_delivered, product_of
 
 @template("shop", kind="question")
 def shop_cheapest(scene: Scene) -> TaskDraft:
-    """The cheapest product of a kind."""
+    """Ask for the cheapest product of a kind."""
     category, rating = scene.pick(CATEGORIES), scene.pick((3.0, 3.5, 4.0, 4.5)) if scene.level > 1 else 1.0
     brand = scene.pick(scene.cast.words["brand"]) if scene.level > 3 else ""
     found = scene.db.rows(
@@ -52,7 +52,7 @@ def shop_cheapest(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="question")
 def shop_spent_in_month(scene: Scene) -> TaskDraft:
-    """The spending of a month, at higher levels in one category."""
+    """Ask for the spending of a month, at higher levels in one category."""
     month = scene.pick(months(scene.cast.now, 4))
     rows = scene.db.rows(
         "SELECT * FROM orders WHERE substr(created_at, 1, 7) = ? AND status != 'cancelled' ORDER BY id", month
@@ -90,7 +90,7 @@ def shop_spent_in_month(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="question", held_out=True)
 def shop_worst_review(scene: Scene) -> TaskDraft:
-    """The author of the lowest rating of a product."""
+    """Ask for the author of the lowest rating of a product."""
     product = scene.row("SELECT * FROM products")
     rows = scene.db.rows("SELECT * FROM reviews WHERE product_id = ? ORDER BY stars", product["id"])
     scene.need(len(rows) > 1 and rows[0]["stars"] < rows[1]["stars"])
@@ -110,7 +110,7 @@ def shop_worst_review(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="mixed")
 def shop_trim_cart(scene: Scene) -> TaskDraft:
-    """Take out of the cart what is dear, and change how many there are of something."""
+    """Remove expensive items from the cart, and change the quantity of another."""
     count = scene.rng.randint(3, 4 + scene.level)
     for row in scene.rng.sample(scene.db.rows("SELECT id FROM variants WHERE stock > 8 ORDER BY id"), count):
         scene.add("cart_items", variant_id=row["id"], quantity=scene.rng.randint(1, 4))
@@ -147,7 +147,7 @@ def shop_trim_cart(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="action")
 def shop_prune_wishes(scene: Scene) -> TaskDraft:
-    """Take some things off the wish list."""
+    """Remove some products from the wish list."""
     most, rating = scene.rng.randint(4, 20) * 500, scene.pick((3.0, 3.5, 4.0)) if scene.level >= 3 else 6.0
     rows = scene.db.rows(f"SELECT * FROM ({PRODUCTS}) WHERE id IN (SELECT product_id FROM wishes)")
     gone = [row["id"] for row in rows if row["price"] > most and row["rating"] < rating]
@@ -173,7 +173,7 @@ def shop_prune_wishes(scene: Scene) -> TaskDraft:
 
 @template("shop", kind="action")
 def shop_review_last(scene: Scene) -> TaskDraft:
-    """Review what came last, with a price that decides about the stars."""
+    """Review the item delivered last, with stars that depend on its price."""
     order = last_delivered(scene)
     bought = {item["product_id"]: item for item in items(scene.db, order["id"])}
     least, stars = scene.rng.randint(10, 60) * 100, scene.rng.sample(range(1, 6), 2)

@@ -1,4 +1,4 @@
-"""Tasks of things to do that come from messages, events and people."""
+"""To-do tasks that come from messages, events and people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASKED = re.compile(r"please send me the (.+) by (\d{4}-\d\d-\d\d)\.")
 
 @template("todo", "mail", "contacts", kind="action")
 def todo_from_mail(scene: Scene) -> TaskDraft:
-    """Make an item of a message that asks for something."""
+    """Create an item from a message that asks for something."""
     mail = scene.row("SELECT * FROM messages WHERE body LIKE '%please send me the %' AND folder = 'inbox'")
     person = scene.row("SELECT * FROM contacts WHERE email = ?", mail["sender"])
     read = ASKED.search(mail["body"])
@@ -87,7 +87,7 @@ def todo_mail_list(scene: Scene) -> TaskDraft:
 
 @template("todo", "calendar", kind="action")
 def todo_prepare_events(scene: Scene) -> TaskDraft:
-    """An item for every event of a day."""
+    """Create an item for every event of a day."""
     day = scene.cast.day(scene.rng.randint(1, 20))
     own = scene.level >= 3
     rows = events_on(scene, day, day, OWN if own else "1")
@@ -127,7 +127,7 @@ def todo_prepare_events(scene: Scene) -> TaskDraft:
 
 @template("todo", "contacts", "account", kind="action", held_out=True)
 def todo_birthdays(scene: Scene) -> TaskDraft:
-    """Think of the next birthdays of a group."""
+    """Create items for the next birthdays in a group."""
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
     people = scene.db.rows(
         "SELECT * FROM contacts WHERE id IN (SELECT contact_id FROM groups WHERE name = ?) ORDER BY id", group
@@ -164,7 +164,7 @@ def todo_birthdays(scene: Scene) -> TaskDraft:
 
 @template("todo", "calendar", kind="action")
 def todo_make_time(scene: Scene) -> TaskDraft:
-    """Put the time for something into the calendar, on the day on which it is due, and raise it."""
+    """Put the time for an item into the calendar on its due date, and raise its priority."""
     row = item_drawn(scene, "done = 0 AND due > ? AND priority != 'high'", scene.cast.day(0))
     begin = scene.rng.randint(9, 16)
     place = scene.pick(scene.cast.words["place"])
@@ -189,7 +189,7 @@ def todo_make_time(scene: Scene) -> TaskDraft:
 
 
 def _next(born: str, today: str) -> str:
-    """The next birthday of a contact; no one is born on February 29."""
+    """Return the next birthday of a contact; none is on February 29."""
     day = date.fromisoformat(born).replace(year=int(today[:4])).isoformat()
     return day if day > today else f"{int(today[:4]) + 1}{day[4:]}"
 

@@ -1,4 +1,4 @@
-"""Common parts of templates and solutions about tasks to do."""
+"""Common parts of templates and solutions about to-do items."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Lines:
     lines: tuple[str, ...]
 
     def matches(self, value: Any) -> bool:
-        """Whether it is."""
+        """Return whether a text has these lines and no others."""
         if not isinstance(value, str):
             return False
         return sorted(filter(None, map(plain, value.splitlines()))) == sorted(map(plain, self.lines))
 
 
 def item_drawn(scene: Scene, where: str, *values: Any) -> Row:
-    """An item of which there is no other with its title, on any list."""
+    """Draw an item with a title that no other item has, on any list."""
     row = scene.row(f"{BY_NAME} WHERE {where}", *values)
     alike = scene.db.value("SELECT count(*) FROM todo_items WHERE lower(title) = lower(?)", row["title"])
     scene.need(alike == 1)
@@ -36,23 +36,23 @@ def item_drawn(scene: Scene, where: str, *values: Any) -> Row:
 
 
 def date_text(day: str) -> Text:
-    """A day as an answer."""
+    """Return a day as an answer."""
     at = date.fromisoformat(day)
     return Text(day, (f"{at.day} {at:%B %Y}", f"{at:%B} {at.day}, {at.year}"))
 
 
 def items_where(scene: Scene, where: str, *values: Any) -> list[Row]:
-    """The items for which this holds, with the names of their lists."""
+    """Return the items that satisfy a condition, with the names of their lists."""
     return scene.db.rows(f"{BY_NAME} WHERE {where} ORDER BY todo_items.id", *values)
 
 
 def list_number(api: Solver, name: str) -> int:
-    """The number of the list with this name."""
+    """Return the id of the list with this name."""
     return int(next(found["list_id"] for found in api.call("todo_lists") if found["name"] == name))
 
 
 def item_found(api: Solver, title: str, **conditions: Any) -> dict[str, Any]:
-    """The item with this title."""
+    """Return the item with this title."""
     items = api.pages("todo_search", words=title, **conditions)
     found: dict[str, Any] = next(item for item in items if item["title"] == title)
     return found

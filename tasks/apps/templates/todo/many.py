@@ -1,4 +1,4 @@
-"""Tasks of many things to do: overdue ones, whole lists."""
+"""Tasks of many to-do items: overdue ones, and whole lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OVERDUE = "done = 0 AND due != '' AND due < ?"
 
 @template("todo", "account", kind="question")
 def todo_list_overdue(scene: Scene) -> TaskDraft:
-    """The overdue tasks."""
+    """Ask for the overdue items."""
     row = scene.row("SELECT * FROM todo_lists")
     rows = items_where(scene, f"{OVERDUE} AND list_id = ?", scene.cast.day(0), row["id"])
     titles = [found["title"] for found in rows]
@@ -38,7 +38,7 @@ def todo_list_overdue(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="question")
 def todo_count_due(scene: Scene) -> TaskDraft:
-    """How many open items are due within some days, and of which list most are."""
+    """Ask how many open items are due within some days, and which list has most of them."""
     first = scene.rng.randint(-25, 5)
     since, until = scene.cast.day(first), scene.cast.day(first + 12 + 3 * scene.level)
     priority = scene.pick(("normal", "high", "low")) if scene.level >= 3 else None
@@ -93,7 +93,7 @@ def todo_raise_overdue(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="action")
 def todo_postpone_list(scene: Scene) -> TaskDraft:
-    """Everything on a list that is due within some days gets a week more."""
+    """Postpone all items of a list that are due within some days by a week."""
     row = scene.row("SELECT * FROM todo_lists")
     first, days = scene.rng.randint(0, 12), scene.pick((7, 10, 14))
     since, until = scene.cast.day(first), scene.cast.day(first + 4 + 3 * scene.level)
@@ -124,7 +124,7 @@ def todo_postpone_list(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="mixed")
 def todo_clear_done(scene: Scene) -> TaskDraft:
-    """Remove what is done from a list, and say what was the last of it."""
+    """Delete the completed items of a list, and report the last one."""
     row = scene.row("SELECT * FROM todo_lists")
     where = "done = 1 AND list_id = ?" + (" AND due != ''" if scene.level >= 3 else "")
     rows = items_where(scene, where, row["id"])
@@ -152,7 +152,7 @@ def todo_clear_done(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="action")
 def todo_move_about(scene: Scene) -> TaskDraft:
-    """Put all open items about something into another list, which higher levels make first."""
+    """Move all open items about a topic to another list, which the agent has to create at higher levels."""
     topic, fresh = scene.pick(scene.cast.words["topic"]), scene.level >= 3
     other = scene.row("SELECT * FROM todo_lists")
     name = f"All about the {topic}" if fresh else other["name"]
@@ -182,7 +182,7 @@ def todo_move_about(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="action", held_out=True)
 def todo_delete_whole_list(scene: Scene) -> TaskDraft:
-    """Remove a list; what is open on it goes to another one, what is done goes away."""
+    """Delete a list: move its open items to another one, and delete the completed ones."""
     row = scene.row("SELECT * FROM todo_lists")
     other = scene.row("SELECT * FROM todo_lists WHERE id != ?", row["id"])
     items = items_where(scene, "list_id = ?", row["id"])

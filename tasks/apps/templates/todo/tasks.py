@@ -1,4 +1,4 @@
-"""Tasks of one or two things to do; those of the first level are as short as tasks can be."""
+"""Tasks of one or two to-do items; those of level 1 are as short as tasks can be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_LIST = (
 
 @template("todo", kind="action")
 def todo_complete_item(scene: Scene) -> TaskDraft:
-    """Tick an item off; from level 3 on the same title stands elsewhere, too."""
+    """Complete an item; from level 3 on, another list has the same title."""
     if scene.level < 3:
         row = item_drawn(scene, "done = 0")
         prompt = scene.pick((f"Complete the item '{row['title']}'.", f"'{row['title']}' is done. Check it off."))
@@ -45,7 +45,7 @@ def todo_complete_item(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="action")
 def todo_add_item(scene: Scene) -> TaskDraft:
-    """Put an item into a list; higher levels say more about it."""
+    """Add an item to a list; higher levels give more details."""
     name = scene.row("SELECT * FROM todo_lists")
     title = _new_title(scene)
     about, asked = {"title": title}, f"Add '{title}' to the list '{name['name']}'."
@@ -73,7 +73,7 @@ def todo_add_item(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="question")
 def todo_due_of(scene: Scene) -> TaskDraft:
-    """When something is due; from level 3 on the same title stands elsewhere, too."""
+    """Ask for the due date of an item; from level 3 on, another list has the same title."""
     if scene.level < 3:
         row = item_drawn(scene, "due != ''")
         prompt = scene.pick((f"When is '{row['title']}' due?", f"What is the due date of the item '{row['title']}'?"))
@@ -95,7 +95,7 @@ def todo_due_of(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="action")
 def todo_change_item(scene: Scene) -> TaskDraft:
-    """Give an item another day, and at higher levels another priority."""
+    """Change the due date of an item, and at higher levels its priority."""
     row = item_drawn(scene, "done = 0")
     due = scene.cast.day(scene.rng.randint(1, 40))
     scene.need(due != row["due"])
@@ -119,7 +119,7 @@ def todo_change_item(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="mixed", held_out=True)
 def todo_reopen_item(scene: Scene) -> TaskDraft:
-    """Something is not done after all: open it again, for a later day, and say which one it had."""
+    """Reopen a completed item with a later due date, and report its old one."""
     row = item_drawn(scene, "done = 1 AND due != ''")
     due = scene.cast.day(scene.rng.randint(1, 40))
     scene.need(due != row["due"])
@@ -141,7 +141,7 @@ def todo_reopen_item(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="refusal")
 def todo_done_already(scene: Scene) -> TaskDraft:
-    """Something that is done cannot be put off."""
+    """Refuse to postpone a completed item."""
     row = item_drawn(scene, "done = 1 AND due != ''")
     prompt = _put_off_asked(scene, row["title"], scene.cast.day(scene.rng.randint(31, 60)))
 
@@ -153,7 +153,7 @@ def todo_done_already(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="action")
 def todo_put_off(scene: Scene) -> TaskDraft:
-    """Make something later if it is open, and it is."""
+    """Postpone an item if it is open, and it is."""
     row = item_drawn(scene, "done = 0 AND due != ''")
     due = scene.cast.day(scene.rng.randint(31, 60))
     prompt = _put_off_asked(scene, row["title"], due)
@@ -167,7 +167,7 @@ def todo_put_off(scene: Scene) -> TaskDraft:
 
 @template("todo", kind="refusal")
 def todo_no_such_list(scene: Scene) -> TaskDraft:
-    """A list that does not exist takes no item."""
+    """Refuse to add an item to a list that does not exist."""
     names = {row["name"] for row in scene.db.rows("SELECT name FROM todo_lists")}
     missing = scene.pick([name for name in ("Groceries", "Work", "Travel", "Garden", "Books") if name not in names])
     counts = scene.db.rows(
@@ -185,7 +185,7 @@ def todo_no_such_list(scene: Scene) -> TaskDraft:
 
 
 def _new_title(scene: Scene) -> str:
-    """A title that no item has."""
+    """Draw a title that no item has."""
     words = {kind: scene.pick(scene.cast.words[kind]) for kind in ("thing", "topic")}
     title = scene.pick(("Buy {thing}", "Get {thing}", "Plan the {topic}", "Sort the {thing}")).format(**words)
     scene.need(not items_where(scene, "lower(title) = lower(?)", title))
@@ -193,7 +193,7 @@ def _new_title(scene: Scene) -> str:
 
 
 def _one_of_several(scene: Scene) -> dict[str, str]:
-    """An open item whose title stands on another list, too, or is done already on the same."""
+    """Draw an open item whose title occurs again, on another list or completed on the same list."""
     row = scene.row(
         """SELECT todo_items.*, todo_lists.name AS list FROM todo_items JOIN todo_lists ON todo_lists.id = list_id
            WHERE done = 0 AND (SELECT count(*) FROM todo_items AS others WHERE others.title = todo_items.title) > 1"""

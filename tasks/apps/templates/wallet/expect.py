@@ -30,7 +30,7 @@ class Move:
 
 
 def moved(db: Database, *moves: Move) -> tuple[Must, ...]:
-    """The balance after some movements, and a transaction for each."""
+    """Return the changes of some movements: the balance, and a transaction for each."""
     total = sum(move.amount for move in moves)
     return (
         updated("wallets", ledger.WALLET, "balance", balance=ledger.balance(db) + total),
@@ -39,12 +39,12 @@ def moved(db: Database, *moves: Move) -> tuple[Must, ...]:
 
 
 def sent(db: Database, email: str, amount: int, note: str | None = None) -> tuple[Must, ...]:
-    """A payment to another user."""
+    """Return a payment to another user."""
     return moved(db, Move("sent", email, -amount, note))
 
 
 def paid(db: Database, *requests: int) -> tuple[Must, ...]:
-    """Requests of others that are paid."""
+    """Return the changes of paid requests."""
     moves, settled = [], []
     for id in requests:
         row = db.row("SELECT * FROM money_requests WHERE id = ?", id)
@@ -55,7 +55,7 @@ def paid(db: Database, *requests: int) -> tuple[Must, ...]:
 
 
 def requested(email: str, amount: int, note: str | None = None) -> Must:
-    """A request of the user."""
+    """Return the change of a new request by the user."""
     columns: dict[str, Any] = {"direction": "sent", "person": email, "amount": amount, "status": "open"}
     return inserted("money_requests", f"asked {email}", **columns, **({} if note is None else {"note": note}))
 

@@ -1,4 +1,4 @@
-"""Tasks of requests for money, and of messages that ask for some."""
+"""Tasks of requests for money, by calls or in messages."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def wallet_decline_from(scene: Scene) -> TaskDraft:
 
 @template("wallet", kind="mixed")
 def wallet_withdraw_old(scene: Scene) -> TaskDraft:
-    """Cancel the user's own requests that have been open for long."""
+    """Cancel the user's own requests that have been open for a long time."""
     day = scene.cast.day(-scene.rng.randint(20, 120))
     rows = _open(scene, "sent", "AND created_at < ?", day)
     scene.need(1 <= len(rows) <= scene.level + 2)
@@ -104,7 +104,7 @@ def wallet_withdraw_old(scene: Scene) -> TaskDraft:
 
 @template("wallet", "contacts", kind="action")
 def wallet_split_bill(scene: Scene) -> TaskDraft:
-    """Ask a group for their shares of a bill."""
+    """Request from a group their shares of a bill."""
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
     people = scene.db.rows(
         "SELECT contacts.* FROM contacts JOIN groups ON contact_id = contacts.id WHERE name = ? ORDER BY contacts.id",
@@ -140,7 +140,7 @@ def wallet_split_bill(scene: Scene) -> TaskDraft:
 
 @template("wallet", "mail", "contacts", kind="action")
 def wallet_pay_from_mail(scene: Scene) -> TaskDraft:
-    """Pay what a message asks for; a later one may correct it."""
+    """Pay what a message asks for; a later message may correct the amount."""
     row, topic = scene.row("SELECT * FROM contacts"), scene.pick(scene.cast.words["topic"])
     before = "SELECT count(*) FROM messages WHERE sender = ? AND instr(lower(subject || body), ?)"
     scene.need(scene.db.value(before, row["email"], topic) == 0)
@@ -184,7 +184,7 @@ def _below(item: Row, most: int) -> bool:
 
 
 def _message(scene: Scene, row: Row, text: str, subject: str, hours: int) -> None:
-    """Put a message of a contact into the inbox."""
+    """Insert a message of a contact into the inbox."""
     at = later(scene.cast.now, hours=-hours)
     scene.add("messages", **letter(scene.cast, row["email"], row["first_name"], subject, text, at))
 

@@ -1,4 +1,4 @@
-"""Tasks of the wallet: what has moved, and what is sent; with the address book where people are named."""
+"""Tasks of the wallet: transactions and payments, some of them with contacts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .speak import month_name, months, said, span, total, whole
 
 @template("wallet", "contacts", kind="question")
 def wallet_sent_to(scene: Scene) -> TaskDraft:
-    """The total sent to one contact, or to two."""
+    """Ask for the total sent to one contact, or to two."""
     count = 2 if scene.level >= 4 else 1
     since = scene.cast.day(-scene.rng.randint(20, 130)) if scene.level > 1 else ""
     given = "SELECT party FROM transactions WHERE kind = 'sent' AND created_at >= ?"
@@ -57,7 +57,7 @@ def wallet_sent_to(scene: Scene) -> TaskDraft:
 
 @template("wallet", kind="question")
 def wallet_top_giver(scene: Scene) -> TaskDraft:
-    """From whom the most money came."""
+    """Ask from whom the most money came."""
     day = scene.cast.day(-scene.rng.randint(30, 140))
     each = scene.level == 1
     measure = "max(amount)" if each else "sum(amount)"
@@ -87,7 +87,7 @@ def wallet_top_giver(scene: Scene) -> TaskDraft:
 
 @template("wallet", kind="question")
 def wallet_balance_then(scene: Scene) -> TaskDraft:
-    """The balance at the end of a day."""
+    """Ask for the balance at the end of a day."""
     days = scene.rng.randint(4, 12 + 18 * scene.level)
     day, next_day = scene.cast.day(-days), scene.cast.day(-days + 1)
     since = scene.db.rows("SELECT amount FROM transactions WHERE created_at >= ?", next_day)
@@ -109,7 +109,7 @@ def wallet_balance_then(scene: Scene) -> TaskDraft:
 
 
 def _errand(scene: Scene) -> tuple[Row, str, str]:
-    """A recipient of money, a phrase that names the recipient, and the purpose."""
+    """Draw a recipient of money, a phrase for the recipient, and the purpose."""
     row = scene.row("SELECT * FROM contacts")
     who = full_name(row)
     if scene.level >= 3:
@@ -121,7 +121,7 @@ def _errand(scene: Scene) -> tuple[Row, str, str]:
 
 
 def _wanted(scene: Scene, who: str, amount: int, text: str) -> str:
-    """The same words whether it can be done or not."""
+    """Return the prompt, which is the same whether the payment is possible or not."""
     unless = (
         "If my balance is too low, send nothing and refuse with the balance as evidence. If only the wallet's monthly"
         " limit prevents the payment, refuse with the amount left this month as evidence. Do not change the limit."
@@ -137,7 +137,7 @@ def _wanted(scene: Scene, who: str, amount: int, text: str) -> str:
 
 
 def _finding(scene: Scene, row: Row) -> Callable[[Solver], str]:
-    """How a solution finds the address of who is named."""
+    """Return a function that finds the recipient's email address, for solutions."""
     name, level = full_name(row), scene.level
 
     def find(api: Solver) -> str:
@@ -171,7 +171,7 @@ def wallet_send(scene: Scene) -> TaskDraft:
 
 @template("wallet", "contacts", kind="refusal")
 def wallet_balance_too_small(scene: Scene) -> TaskDraft:
-    """Money that is not there cannot be sent."""
+    """Refuse to send more money than the balance."""
     _, who, text = _errand(scene)
     there = ledger.balance(scene.db)
     amount = some(scene.rng, there // 100 + 200)
@@ -189,7 +189,7 @@ def wallet_balance_too_small(scene: Scene) -> TaskDraft:
 
 @template("wallet", "contacts", kind="refusal")
 def wallet_over_limit(scene: Scene) -> TaskDraft:
-    """More than the monthly limit allows cannot be sent."""
+    """Refuse to send more than the monthly limit allows."""
     _, who, text = _errand(scene)
     there, left = ledger.balance(scene.db), ledger.left(scene.db, scene.cast.now)
     amount = some(scene.rng, there // 100 + 5)
@@ -206,7 +206,7 @@ def wallet_over_limit(scene: Scene) -> TaskDraft:
 
 @template("wallet", "contacts", kind="question", held_out=True)
 def wallet_net_with(scene: Scene) -> TaskDraft:
-    """The money received from a contact minus the money sent there."""
+    """Ask for the money received from a contact minus the money sent there."""
     row = scene.row("SELECT * FROM contacts")
     since = scene.cast.day(-scene.rng.randint(30, 140)) if scene.level > 2 else ""
     moves = scene.db.rows(
@@ -229,7 +229,7 @@ def wallet_net_with(scene: Scene) -> TaskDraft:
 
 @template("wallet", kind="action", held_out=True)
 def wallet_limit_by_month(scene: Scene) -> TaskDraft:
-    """Set the limit to what went out in a month, rounded up."""
+    """Set the limit to the spending of a month, rounded up."""
     month = scene.pick(months(scene.cast.now, min(4, scene.level + 1)))
     step = scene.rng.pick((1_000, 5_000, 10_000))
     rows = scene.db.rows(
