@@ -1,4 +1,4 @@
-"""A family of tasks: which specs exist, and the pure function from a spec to its task."""
+"""A family of tasks: the specs that exist, and the pure function from a spec to its task."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class TaskFamily(ABC, Generic[T]):
     """
 
     name: str
-    """The family's name; ``TaskSpec.family`` must equal it."""
+    """Name of the family, which ``TaskSpec.family`` must equal."""
     levels: tuple[int, ...] = (1,)
-    """The levels that can be generated."""
+    """Levels that can be generated."""
     splits: tuple[Split, ...] = (Split.TRAIN, Split.DEV, Split.TEST_IID)
-    """The splits that exist in this family."""
+    """Splits of the family."""
     seeds: int | None = None
-    """How many distinct seeds there are (``None``: unlimited). Fixed instance lists set it."""
+    """Number of distinct seeds (``None``: unlimited). Fixed lists of instances set it."""
 
     @property
     def usual(self) -> tuple[int, ...]:
-        """The levels that are taken where none is named: all, unless they differ in nothing but what may be spent."""
+        """Levels to use if a caller names none: all, unless they differ only in the budget."""
         return self.levels
 
     def templates(self, split: Split) -> tuple[str, ...]:
-        """The template names of a split; held-out splits name other templates than ``train``."""
+        """Return the template names of a split; held-out splits name other templates than ``train``."""
         return ("default",)
 
     @abstractmethod
     def build(self, spec: TaskSpec, rng: Rng) -> T:
-        """The task that ``spec`` names: a frozen object, equal for equal specs."""
+        """Return the task of ``spec``: a frozen object, equal for equal specs."""
 
     def generate(self, spec: TaskSpec) -> T:
         """Check the spec, then ``build`` it on its private generator.
@@ -77,7 +77,7 @@ class TaskFamily(ABC, Generic[T]):
     def spec(
         self, seed: int = 0, *, split: Split | str = Split.TRAIN, level: int | None = None, template: str | None = None
     ) -> TaskSpec:
-        """A checked spec; an omitted template is drawn by the seed, an omitted level is the lowest usual one."""
+        """Return a checked spec; the seed draws an omitted template, and an omitted level is the lowest usual one."""
         part = TaskSpec(self.name, split=Split(split) if split in list(Split) else split).split  # type: ignore[arg-type]
         if part not in self.splits:
             raise TaskError(f"family {self.name!r} has no split '{part}'; choose one of {', '.join(self.splits)}")
@@ -93,7 +93,7 @@ class TaskFamily(ABC, Generic[T]):
     def sample(
         self, n: int, *, split: Split | str = Split.TRAIN, level: int | None = None, first_seed: int = 0
     ) -> Iterator[TaskSpec]:
-        """``n`` specs with consecutive seeds; the usual levels are taken in turn unless one is named."""
+        """Return ``n`` specs with consecutive seeds; the usual levels alternate unless one is named."""
         for i in range(n):
             yield self.spec(
                 first_seed + i, split=split, level=self.usual[i % len(self.usual)] if level is None else level
@@ -101,7 +101,7 @@ class TaskFamily(ABC, Generic[T]):
 
 
 def listed(templates: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
-    """The templates that a caller named.
+    """Return the templates that a caller named.
 
     Raises:
         UsageError: none is named, or a text is given in place of a list.
@@ -112,7 +112,7 @@ def listed(templates: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
 
 
 def named(templates: Sequence[str] | None, known: Mapping[str, T], family: str) -> dict[str, T]:
-    """Some of a family's templates by their names; all, if none is named.
+    """Return some of a family's templates by their names; all, if none is named.
 
     Raises:
         TaskError: there is no such template.

@@ -1,4 +1,4 @@
-"""Private random numbers: a generator seeded by a hash of whatever identifies its owner."""
+"""Private random numbers: a generator seeded by a hash of its owner's key."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Rng(random.Random):
         super().__init__(int.from_bytes(stable_hash(*key)[:16], "big"))
 
     def child(self, *key: Key) -> Rng:
-        """An independent generator named by this one's key and ``key``."""
+        """Return an independent generator, named by this one's key and ``key``."""
         return Rng(*self.key, *key)
 
     def pick(self, items: Sequence[T]) -> T:
-        """One item of a sequence, uniformly."""
+        """Return one item of a sequence, drawn uniformly."""
         return items[self.randrange(len(items))]
 
     def __reduce__(self) -> tuple[type[Rng], tuple[Key, ...], object]:
@@ -41,10 +41,10 @@ class Rng(random.Random):
 
 
 def stable_hash(*key: Key) -> bytes:
-    """SHA-256 of the key's JSON: equal in every process, unlike ``hash()``."""
+    """Return the SHA-256 of the key's JSON: equal in every process, unlike ``hash()``."""
     return hashlib.sha256(json.dumps(key, sort_keys=True, ensure_ascii=False).encode()).digest()
 
 
 def unit_hash(*key: Key) -> float:
-    """A number in [0, 1) that is a pure function of the key; used to assign things to splits."""
+    """Return a number in [0, 1) that is a pure function of the key, for assigning things to splits."""
     return int.from_bytes(stable_hash(*key)[:7], "big") / 2**56

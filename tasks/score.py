@@ -1,4 +1,4 @@
-"""How a finished task is judged."""
+"""The score of a finished task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import ContractError
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The judgment of one episode, by the state of the world and not by what the agent claims.
+    """The judgment of one episode, by the state of the world and not by the agent's claims.
 
     Args:
         success: the task was solved, wholly.

@@ -15,17 +15,17 @@ class Split(StrEnum):
     """The part of a family that a task belongs to. Splits hold out templates and entities, not only seeds."""
 
     TRAIN = "train"
-    """Tasks that a learner may see."""
+    """Tasks for training."""
     DEV = "dev"
-    """For choices made while learning: other instances of the training distribution."""
+    """Tasks for choices during training: other instances of the training distribution."""
     TEST_IID = "test_iid"
-    """Held out instances of the training distribution."""
+    """Held-out instances of the training distribution."""
     TEST_TEMPLATE = "test_template"
     """Templates (layouts, phrasings, rules) that no other split uses."""
     TEST_ENTITY = "test_entity"
     """Entities (words, names, facts) that no other split uses."""
     CHALLENGE = "challenge"
-    """Both at once, or larger than anything trained on."""
+    """Both held out, or larger than anything in training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ class TaskSpec:
 
     @property
     def digest(self) -> str:
-        """Sixteen hex digits that identify the spec in every process; recorded with every episode."""
+        """Sixteen hex digits that identify the spec in every process; every episode records them."""
         return stable_hash(self.family, self.template, self.level, self.seed, str(self.split)).hex()[:16]
 
     def with_seed(self, seed: int) -> TaskSpec:
-        """The same kind of task with another seed."""
+        """Return the same kind of task with another seed."""
         return replace(self, seed=seed)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict that ``from_json`` reads back."""
+        """Return a plain dict that ``from_json`` parses."""
         # Spelled out: asdict() walks every field, and this runs at every reset.
         return {
             "family": self.family,
@@ -78,7 +78,7 @@ class TaskSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TaskSpec:
-        """Read what ``to_json`` wrote.
+        """Parse the result of ``to_json``.
 
         Raises:
             TaskError: a field is missing, unknown or of the wrong kind.

@@ -16,7 +16,7 @@ from . import canonical
 from .language import Language
 
 Files = Mapping[str, bytes]
-"""Contents by path, relative to the workspace."""
+"""Contents of files by path, relative to the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Case:
 
 
 def case(source: str, value: object) -> Case:
-    """A case whose expression must be worth ``value``, which is plain data.
+    """Return a case whose expression must have ``value``, which is plain data.
 
     Raises:
         TaskError: it is not.
@@ -45,7 +45,7 @@ def case(source: str, value: object) -> Case:
 
 
 def raising(source: str, error: str) -> Case:
-    """A case whose expression must raise an exception of exactly this type, e.g. ``"ValueError"``."""
+    """Return a case whose expression must raise an exception of exactly this type, e.g. ``"ValueError"``."""
     return Case(source, canonical.raises(error))
 
 
@@ -235,5 +235,5 @@ class CodeTask:
 
 
 def text_files(files: Mapping[str, str]) -> dict[str, bytes]:
-    """Files from text."""
+    """Return files from their texts."""
     return {path: text.encode() for path, text in files.items()}

@@ -54,4 +54,4 @@ def _original() -> House:
 
 
 ORIGINAL = _original()
-"""Begins in the bedroom; the seeds of its family begin elsewhere."""
+"""LMRL-Gym's house with the start in the bedroom; the seeds of its family start elsewhere."""

@@ -1,4 +1,4 @@
-"""The people of a world: the user whom the agent works for, and everyone the user knows."""
+"""The people of a world: the user, and everyone whom the user knows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..spec import Split
 
 NAMES = Path(__file__).with_name("names.toml")
 PEOPLE = 24
-"""Number of people that the user knows."""
+"""Number of people whom the user knows."""
 UNSEEN = (Split.TEST_ENTITY, Split.CHALLENGE)
 """Splits whose names no other split uses."""
 
@@ -66,13 +66,13 @@ class Cast:
     words: dict[str, tuple[str, ...]]
 
     def day(self, days: int) -> str:
-        """The date a number of days from now, such as ``2025-05-14``."""
+        """Return the date a number of days from now, such as ``2025-05-14``."""
         return (self.now + timedelta(days=days)).date().isoformat()
 
 
 @lru_cache(maxsize=2)
 def vocabulary(unseen: bool) -> dict[str, tuple[str, ...]]:
-    """Words by kind. What is in ``[seen]`` and what is in ``[unseen]`` have nothing in common; ``[always]`` is in both.
+    """Return words by kind. ``[seen]`` and ``[unseen]`` share none; ``[always]`` is part of both results.
 
     Args:
         unseen: the names that only some splits use.
@@ -82,7 +82,7 @@ def vocabulary(unseen: bool) -> dict[str, tuple[str, ...]]:
 
 
 def cast_of(rng: Rng, split: Split) -> Cast:
-    """The people of a world, drawn from the names of its split."""
+    """Draw the people of a world from the names of its split."""
     words = vocabulary(split in UNSEEN)
     firsts, lasts = list(words["first"]), list(words["last"])
     rng.shuffle(firsts)

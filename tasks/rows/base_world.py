@@ -1,4 +1,4 @@
-"""``BaseWorld``: a world as every episode in it begins, made once per process and copied."""
+"""``BaseWorld``: the initial state of a world, generated once per process and copied for every episode."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .database import Database
 from .simulator import S
 
 WORLDS = 64
-"""How many there are for every split; a task's seed chooses one. A process remembers as many, which are some 20 MB."""
+"""Number of worlds per split; a task's seed selects one. A process caches as many, about 20 MB."""
 STAYS = 8
-"""How many draws in one world may be unsuitable before a template is given the next."""
+"""Most unsuitable draws in one world before a template moves to the next."""
 Fill = Callable[[Database, Cast, Rng], None]
 """A function that writes the initial rows of a part of a world."""
 
@@ -39,7 +39,7 @@ class Part(Generic[S]):
 
 @dataclass(frozen=True)
 class BaseWorld:
-    """A world as every episode in it begins.
+    """The initial state of a world.
 
     Args:
         db: its database, open for reading.
@@ -77,7 +77,7 @@ class BaseWorld:
 
     @contextmanager
     def trial(self) -> Iterator[Database]:
-        """The database, for reading and for trial writes, which are undone at the end of the block."""
+        """Yield the database, for reading and for trial writes, which are undone at the end of the block."""
         with self._lock, suppress(_Undone), self.db.whole():
             yield self.db
             raise _Undone
@@ -100,7 +100,7 @@ class _Undone(Exception):
 
 
 def world_of(spec: TaskSpec, draw: int) -> int:
-    """The number of a task's world.
+    """Return the number of a task's world.
 
     Args:
         spec: spec of the task.

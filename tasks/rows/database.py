@@ -1,4 +1,4 @@
-"""A world's rows: one SQLite database in memory that knows what has changed since it was made."""
+"""The rows of a world: one SQLite database in memory that records what has changed since its creation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Literal, Self
 from ...errors import ToolError
 
 Row = dict[str, Any]
-"""The columns of a row by name."""
+"""Columns of a row, by name."""
 Kind = Literal["insert", "update", "delete"]
 PAGES = 2048
-"""Pages of 4 KiB that a world's rows may fill: 8 MiB, more than twenty times what they fill at the beginning."""
+"""Most pages of 4 KiB for a world's rows: 8 MiB, more than twenty times their initial size."""
 
 
 class NoRoom(ToolError):
-    """Raised when a write does not fit into the database any more; the call is undone."""
+    """Raised when a write does not fit into the database; the call is undone."""
 
     def __init__(self) -> None:
         super().__init__("507 there is no room for this: delete something first")
@@ -27,7 +27,7 @@ class NoRoom(ToolError):
 
 @dataclass(frozen=True)
 class Change:
-    """The difference between a row at the beginning and now.
+    """The difference between a row's initial and current state.
 
     Args:
         table: its table.
@@ -77,13 +77,13 @@ class Database:
         self._connection.execute(f"PRAGMA max_page_count = {PAGES}")
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         cursor = self._connection.execute(sql, values)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def row(self, sql: str, *values: Any) -> Row | None:
-        """The first row of a query."""
+        """Return the first row of a query, or ``None``."""
         cursor = self._connection.execute(sql, values)
         row = cursor.fetchone()
         return (
@@ -91,12 +91,12 @@ class Database:
         )
 
     def value(self, sql: str, *values: Any) -> Any:
-        """The first column of the first row of a query; ``None`` if there is none."""
+        """Return the first column of the first row of a query; ``None`` if there is none."""
         found = self.row(sql, *values)
         return None if found is None else next(iter(found.values()))
 
     def insert(self, table: str, **columns: Any) -> int:
-        """Add a row, and give its number."""
+        """Insert a row, and return its id."""
         names, holes = ", ".join(columns), ", ".join("?" * len(columns))
         cursor = self._connection.execute(f"INSERT INTO {table} ({names}) VALUES ({holes})", tuple(columns.values()))
         assert cursor.lastrowid is not None
@@ -110,13 +110,13 @@ class Database:
         self._connection.execute(f"UPDATE {table} SET {pairs} WHERE id = ?", (*columns.values(), id))
 
     def delete(self, table: str, id: int) -> None:
-        """Remove a row."""
+        """Delete a row."""
         self._note(table, id)
         self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (id,))
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Keep all changes made in the block, or none if an exception leaves it.
+        """Keep all changes made in the block, or none if it raises.
 
         Raises:
             NoRoom: it does not fit.
@@ -138,23 +138,23 @@ class Database:
 
     @property
     def writes(self) -> int:
-        """How many rows have been written so far."""
+        """Number of rows written so far."""
         return self._connection.total_changes
 
     # -- as a value -------------------------------------------------------------------------------------------
 
     def image(self) -> bytes:
-        """The whole database as a value."""
+        """Return the whole database as a value."""
         return self._connection.serialize()
 
     def fork(self) -> Self:
-        """An independent database with the same rows and the same past."""
+        """Return an independent database with the same rows and the same history."""
         clone = type(self)(self.image())
         clone._first = dict(self._first)
         return clone
 
     def close(self) -> None:
-        """Let go of its memory."""
+        """Release its memory."""
         self._connection.close()
 
     def __del__(self) -> None:
@@ -163,15 +163,15 @@ class Database:
     # -- what has changed -------------------------------------------------------------------------------------
 
     def make(self, schema: str) -> None:
-        """Make tables."""
+        """Create tables."""
         self._connection.executescript(schema)
 
     def forget(self) -> None:
-        """Take the present state for the beginning."""
+        """Make the current state the initial one."""
         self._first, self._known = {}, None
 
     def changes(self) -> tuple[Change, ...]:
-        """Every row that is no longer what it was, by table and number."""
+        """Return every row that differs from its initial state, by table and id."""
         if self._known is not None and self._known[0] == self.writes:
             return self._known[1]
         found = []
@@ -190,7 +190,7 @@ class Database:
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
-        """The names of all tables."""
+        """Names of all tables."""
         found = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
         return tuple(row["name"] for row in found)
 

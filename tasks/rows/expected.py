@@ -1,4 +1,4 @@
-"""The expectations of a task: required changes of rows, permitted ones, and the answer."""
+"""The expectations of a task: required changes of rows, permitted changes, and the answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Matcher(Protocol):
     """A set of values that are accepted as equal."""
 
     def matches(self, value: Any) -> bool:
-        """Whether this value is accepted."""
+        """Return whether the value is accepted."""
         ...
 
 
@@ -37,7 +37,7 @@ class Number:
     value: float
 
     def matches(self, value: Any) -> bool:
-        """Whether it is this number, up to ``SLACK``."""
+        """Return whether the value is this number, up to ``SLACK``."""
         read = _number(value)
         return read is not None and abs(read - self.value) <= SLACK
 
@@ -55,7 +55,7 @@ class Text:
     aliases: tuple[str, ...] = ()
 
     def matches(self, value: Any) -> bool:
-        """Whether it is this text or one of its aliases."""
+        """Return whether the value is this text or one of its aliases."""
         said = str(value) if isinstance(value, str) or _number(value) is not None else None
         return said is not None and plain(said) in {plain(text) for text in (self.value, *self.aliases)}
 
@@ -71,7 +71,7 @@ class Listing:
     values: tuple[str | float, ...]
 
     def matches(self, value: Any) -> bool:
-        """Whether it has the same values and no others."""
+        """Return whether the value has the same elements and no others."""
         if isinstance(value, str):
             return any(self._are([part for part in re.split(way, value) if part.strip()]) for way in BETWEEN)
         return isinstance(value, Sequence) and not isinstance(value, bytes) and self._are(value)
@@ -90,7 +90,7 @@ class Containing:
     parts: tuple[str, ...]
 
     def matches(self, value: Any) -> bool:
-        """Whether it contains all of them."""
+        """Return whether the text contains all of them."""
         return isinstance(value, str) and all(stands_in(part, value) for part in self.parts)
 
 
@@ -112,7 +112,7 @@ class Evidence:
     rivals: tuple[str, ...] = ()
 
     def matches(self, value: Any) -> bool:
-        """Whether the text contains the facts and no rival."""
+        """Return whether the text contains the facts and no rival."""
         if not isinstance(value, str) or len(value) > LONGEST_EVIDENCE or set(DAY.findall(value)) - set(self.facts):
             return False
         return all(stands_in(one, value) for one in self.facts) and not any(
@@ -127,7 +127,7 @@ class AtLeast:
     value: int
 
     def matches(self, value: Any) -> bool:
-        """Whether the value is such an integer."""
+        """Return whether the value is such an integer."""
         return isinstance(value, int) and not isinstance(value, bool) and value >= self.value
 
 
@@ -151,7 +151,7 @@ class Must:
     name: str = ""
 
     def met_by(self, change: Change, idle: frozenset[str] = frozenset()) -> bool:
-        """Whether a change is the required one.
+        """Return whether a change is the required one.
 
         Args:
             change: change of a row.
@@ -181,7 +181,7 @@ class May:
     columns: frozenset[str] = frozenset()
 
     def allows(self, change: Change) -> bool:
-        """Whether this change is one of them."""
+        """Return whether a change is one of the permitted ones."""
         if (change.table, change.kind) != (self.table, self.kind):
             return False
         return self.kind != "update" or set(change.columns) <= self.columns | FREE
@@ -201,27 +201,27 @@ class Refusal:
 
 
 def inserted(table: str, name: str = "", /, **columns: Any) -> Must:
-    """A new row with these columns."""
+    """Return the required insertion of a row with these columns."""
     return Must(table, "insert", columns, name=name or f"new {table}")
 
 
 def updated(table: str, id: int, name: str = "", /, **columns: Any) -> Must:
-    """A row whose columns have changed to these, and no others."""
+    """Return the required update of a row: these columns change, and no others."""
     return Must(table, "update", columns, id, name or f"{table} {id}")
 
 
 def deleted(table: str, id: int, name: str = "") -> Must:
-    """The deletion of a row."""
+    """Return the required deletion of a row."""
     return Must(table, "delete", {}, id, name or f"{table} {id} gone")
 
 
 def plain(text: str) -> str:
-    """A text without case, repeated spaces and punctuation around it."""
+    """Return a text without case, repeated spaces and punctuation around it."""
     return re.sub(r"\s+", " ", text.casefold()).strip(" \t\n.,;:!?\"'")
 
 
 def stands_in(part: str, text: str) -> bool:
-    """Whether a text contains another as whole words, up to case and spaces: neither 15 nor 5.20 contains 5."""
+    """Return whether a text contains another as whole words, up to case and spaces: neither 15 nor 5.20 contains 5."""
     part, text = plain(part), plain(text)
     return bool(part) and part in text and whole_words(part).search(text) is not None
 

@@ -1,4 +1,4 @@
-"""``SceneFamily``: a family whose templates make tasks of what they find in a world of rows."""
+"""``SceneFamily``: a family whose templates derive tasks from the rows of a world."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .template import Template
 
 T = TypeVar("T")
 DRAWS = 200
-"""How often a template may find a world unsuitable before that counts as a fault of it."""
+"""Most draws that a template may find unsuitable; more indicate a fault of the template."""
 
 
 class SceneFamily(TaskFamily[T]):
@@ -35,9 +35,9 @@ class SceneFamily(TaskFamily[T]):
     """
 
     known: ClassVar[Mapping[str, Template]]
-    """Every template by its name."""
+    """All templates by name."""
     held_out: ClassVar[frozenset[str]]
-    """The parts of a world that only ``challenge`` knows."""
+    """The parts of a world that only ``challenge`` uses."""
 
     def __init__(self, templates: tuple[str, ...] | None = None, *, name: str | None = None) -> None:
         self.name = name or type(self).name
@@ -49,7 +49,7 @@ class SceneFamily(TaskFamily[T]):
 
     @classmethod
     def only(cls, templates: Sequence[str]) -> Self:
-        """The family of some templates, the same object for the same templates.
+        """Return the family of some templates, the same object for the same templates.
 
         Raises:
             UsageError: there is no such template, or none is named.
@@ -68,11 +68,11 @@ class SceneFamily(TaskFamily[T]):
         return (_again, (type(self), tuple(self._chosen), self.name))
 
     def templates(self, split: Split) -> tuple[str, ...]:
-        """The names of the split's templates."""
+        """Return the names of the split's templates."""
         return self._by_split[split]
 
     def build(self, spec: TaskSpec, rng: Rng) -> T:
-        """The task; a template that finds its world unsuitable gets another draw, and after some another world.
+        """Return the task; a template that finds its world unsuitable gets another draw, and later another world.
 
         Raises:
             TaskError: the template finds nothing suitable.
@@ -98,7 +98,7 @@ class SceneFamily(TaskFamily[T]):
 
     @abstractmethod
     def base_world(self, split: Split, number: int) -> BaseWorld:
-        """A world of a split, 0 to 63: a pure function of both, remembered."""
+        """Return a world of a split, with a number from 0 to 63: a pure, cached function of both."""
 
     @abstractmethod
     def build_task(self, spec: TaskSpec, fields: Mapping[str, Any], rng: Rng) -> T:

@@ -1,4 +1,4 @@
-"""Judging a world: what changed against what must, may and must not change."""
+"""Scoring a world: compare its changes with the required, permitted and forbidden ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .pairing import paired
 
 
 class Expecting(Protocol):
-    """The end that a task expects."""
+    """The expected end of a task."""
 
     @property
     def must(self) -> Sequence[Must]:
@@ -29,7 +29,7 @@ class Expecting(Protocol):
 
     @property
     def refusal(self) -> Refusal | None:
-        """How the task must be refused, if it must be."""
+        """Required refusal; ``None`` if the task must be done."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def judge(
 
 
 def _fresh(must: Must, taken: dict[str, bool]) -> str:
-    """A name for its check that no other has."""
+    """Return a name for a check that no other check has."""
     name, number = must.name, 2
     while name in taken:
         name, number = f"{must.name} ({number})", number + 1

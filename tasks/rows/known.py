@@ -1,4 +1,4 @@
-"""Rows whose number is never shown: taking one out and putting it back changes nothing."""
+"""Rows whose id is never shown: deleting one and inserting it again changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def put_back(changes: Sequence[Change], keys: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _known_by(change: Change, keys: Mapping[str, tuple[str, ...]]) -> tuple[Any, ...] | None:
-    """The table and key columns of a row, if its number is never shown."""
+    """Return the table and key columns of a row, if its id is never shown."""
     if change.table not in keys:
         return None
     row = change.before or change.after or {}

@@ -1,4 +1,4 @@
-"""Pairs: who goes with whom, so that as many as possible are paired."""
+"""Maximum matching: pair as many elements of two sequences as possible."""
 
 from __future__ import annotations
 

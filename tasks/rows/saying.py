@@ -1,4 +1,4 @@
-"""``Saying``: a message that says a text, and does not take it back."""
+"""``Saying``: a message that states a text and does not retract it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from .expected import plain, stands_in
 
 MOST_AROUND = 60
-"""Words around the text: a greeting, a sentence, and a name."""
+"""Most words around the text: a greeting, a sentence, and a name."""
 TAKES_BACK = frozenset((
     "bogus", "canceled", "cancelled", "disregard", "fake", "false", "forget", "hoax", "ignore", "incorrect", "joke",
     "joking", "kidding", "lie", "lies", "mistaken", "nonsense", "opposite", "prank", "retract", "spam", "untrue",
     "wrong",
 ))  # fmt: skip
-"""Words with which the rest of a message would disown the text. Polite phrases have none of them."""
+"""Words by which the rest of a message would retract the text. Polite phrases contain none of them."""
 WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
 class Saying:
-    """A message in which a text stands, with little around it and nothing that takes it back.
+    """A message that contains a text, with few other words and no retraction.
 
     Args:
         text: text that the message must contain, up to case and spaces.
@@ -30,7 +30,7 @@ class Saying:
     text: str
 
     def matches(self, value: Any) -> bool:
-        """Return whether a message says the text and means it."""
+        """Return whether a message states the text and means it."""
         if not isinstance(value, str) or not stands_in(self.text, value):
             return False
         rest = plain(value).replace(plain(self.text), " ", 1)

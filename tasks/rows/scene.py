@@ -1,4 +1,4 @@
-"""``Scene``: a world as a template sees it that makes a task of it."""
+"""``Scene``: a world as templates see it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Unsuitable(Exception):
-    """This draw makes no good task (nothing to find, or several right answers); the family draws again."""
+    """Raised when a draw makes no good task (nothing to find, or several right answers); the family draws again."""
 
 
 @dataclass
@@ -36,22 +36,22 @@ class Scene:
     setup: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
 
     def add(self, table: str, **columns: Any) -> int:
-        """Put a row into the world before the episode begins, and give its number."""
+        """Insert a row before the episode starts, and return its id."""
         id = self.db.insert(table, **columns)
         self.setup.append((table, {"id": id, **columns}))
         return id
 
     def need(self, wanted: bool) -> None:
-        """Go on only if this holds.
+        """Check a condition on the draw.
 
         Raises:
-            Unsuitable: it does not.
+            Unsuitable: the condition does not hold.
         """
         if not wanted:
             raise Unsuitable
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of several things.
+        """Draw one of several things.
 
         Raises:
             Unsuitable: there are none.
@@ -60,7 +60,7 @@ class Scene:
         return self.rng.pick(items)
 
     def row(self, sql: str, *values: Any) -> Row:
-        """One row of a query, drawn.
+        """Draw one row of a query.
 
         Raises:
             Unsuitable: there is none.
@@ -68,9 +68,9 @@ class Scene:
         return self.pick(self.db.rows(sql, *values))
 
     def texts(self, sql: str, *values: Any) -> tuple[str, ...]:
-        """The first column of all rows of a query, as texts."""
+        """Return the first column of all rows of a query, as texts."""
         return tuple(str(next(iter(row.values()))) for row in self.db.rows(sql, *values))
 
     def next_id(self, table: str) -> AtLeast:
-        """The number of a row that is yet to be made: larger than any that there was."""
+        """Return a lower bound of the id of a row that will be inserted: larger than any id so far."""
         return AtLeast(int(self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", table) or 0) + 1)

@@ -23,14 +23,14 @@ from .task import Lookup, SearchTask
 from .wiki.origin import LEAST, WIKIS, Wiki, wiki
 
 HELD_OUT = (Split.TEST_TEMPLATE, Split.CHALLENGE)
-"""Splits with templates that no learner sees."""
+"""Splits with templates that training never uses."""
 WORD = re.compile(r"[^\W_]+")
 DRAWS = 300
-"""How many draws in succession may bring nothing new before a wiki counts as exhausted."""
+"""Draws in a row without a new question after which a wiki counts as exhausted."""
 PLACES = 16
 """Tasks of one template and level in one wiki."""
 OWN = 40
-"""How many wikis of its own a task may find unsuitable."""
+"""Most wikis of its own that a task may find unsuitable."""
 
 
 class SearchFamily(TaskFamily[SearchTask]):
@@ -65,7 +65,7 @@ class SearchFamily(TaskFamily[SearchTask]):
 
     @classmethod
     def chosen(cls, templates: Sequence[str] | None = None, pages: int | None = None) -> SearchFamily:
-        """The family of some templates, or of wikis of another size, for the arguments that a caller gave.
+        """Return the family of some templates, or of wikis of another size, for a caller's arguments.
 
         Raises:
             UsageError: there is no such template, none is named, or no wiki has so few pages.
@@ -77,7 +77,7 @@ class SearchFamily(TaskFamily[SearchTask]):
     @classmethod
     @lru_cache(maxsize=64)
     def only(cls, templates: tuple[str, ...] | None = None, pages: int | None = None) -> SearchFamily:
-        """The family of some templates, the same object for the same templates.
+        """Return the family of some templates, the same object for the same templates.
 
         Raises:
             UsageError: there is no such template.
@@ -91,11 +91,11 @@ class SearchFamily(TaskFamily[SearchTask]):
         return (_again, (tuple(self._chosen), self.pages, self.name))
 
     def templates(self, split: Split) -> tuple[str, ...]:
-        """The names of the split's templates."""
+        """Return the names of the split's templates."""
         return self._by_split[split]
 
     def build(self, spec: TaskSpec, rng: Rng) -> SearchTask:
-        """The task.
+        """Return the task.
 
         Raises:
             TaskError: the template finds nothing to ask.
@@ -110,7 +110,7 @@ class SearchFamily(TaskFamily[SearchTask]):
         raise TaskError(f"template {spec.template!r} finds no question at level {spec.level} with seed {spec.seed}")
 
     def _asked(self, spec: TaskSpec, number: int, place: int) -> SearchTask | None:
-        """The task at a place among all those of a template in a wiki, or at the next one of the same remainder."""
+        """Return the task at an index among those of a template in a wiki, or the next one of the same remainder."""
         about = wiki(spec.split, number, self.pages or LEVELS[spec.level].pages)
         key = (spec.template, spec.level)
         with about.lock:
@@ -161,7 +161,7 @@ def _task(about: Wiki, template: Template, asked: Asked, question: str) -> Searc
 
 
 def _known(asked: Asked, question: str, about: Wiki) -> Iterator[Lookup]:
-    """The searches to make, one per page, in words from the question or an earlier page."""
+    """Return the searches to make, one per page, in words from the question or an earlier page."""
     known, seen = set(WORD.findall(question.lower())), set[str]()
     for lookup in (one.lookup for one in asked.rests):
         if lookup.document in seen:
@@ -185,4 +185,4 @@ def _again(templates: tuple[str, ...], pages: int | None, name: str) -> SearchFa
 
 
 SEARCH_FAMILY = SearchFamily()
-"""Every template."""
+"""All templates."""

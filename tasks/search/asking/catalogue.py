@@ -5,4 +5,4 @@ from __future__ import annotations
 from . import combined, simple, timely
 
 TEMPLATES = {one.name: one for one in (*simple.TEMPLATES, *combined.TEMPLATES, *timely.TEMPLATES)}
-"""By name."""
+"""All templates by name."""

@@ -1,4 +1,4 @@
-"""Whether a page is found by a query: a cheap estimate, so that no task asks for what search does not bring."""
+"""Whether a query finds a page: a cheap estimate, so that no task depends on a page that search does not return."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ..task import Lookup
 from ..wiki.origin import Wiki
 
 TITLE, K1, B = 4.0, 1.2, 0.75
-"""BM25's constants, and how much more a word of a title counts, as SQLite's engine has them here."""
+"""BM25's constants, and the weight of a title's words, as in SQLite's engine here."""
 WITHIN = 4
-"""Up to which place a page counts as found: engines differ a little, and five hits are what is looked at."""
+"""Rank up to which a page counts as found: engines differ a little, and agents see five hits."""
 COMMON = frozenset({"the", "of", "in", "by", "and", "is", "a"})
 
 Page = tuple[str, str, str, float]
 
 
 def findable(wiki: Wiki, lookup: Lookup) -> bool:
-    """Whether a lookup's page is among the best for its query."""
+    """Return whether a lookup's page is among the best for its query."""
     wanted = [word for word in re.findall(r"[^\W_]+", lookup.query.lower()) if word not in COMMON]
     scores: dict[str, float] = {}
     pages = _pages(wiki)
@@ -36,7 +36,7 @@ def findable(wiki: Wiki, lookup: Lookup) -> bool:
 
 
 def _pages(wiki: Wiki) -> list[Page]:
-    """Ids, titles and texts in lower case, and lengths in proportion to the mean."""
+    """Return ids, titles and texts in lower case, and lengths relative to the mean."""
     if "findable" not in wiki.remembered:
         rows = [(one.id, one.title.lower(), one.text.lower()) for one in wiki.corpus]
         lengths = [title.count(" ") + text.count(" ") + 2 for _, title, text in rows]

@@ -1,4 +1,4 @@
-"""``Scene``: what a template sees of a wiki, and how its questions rest on pages."""
+"""``Scene``: a wiki as templates see it, and the support of their questions by pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOBODY = ("nobody", "no one", "none", "there was none")
 
 
 class Unsuitable(Exception):
-    """The draw has nothing to ask; another may have."""
+    """Raised when a draw has nothing to ask; another draw may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ class Described:
 
     @property
     def called(self) -> str:
-        """The words to search for: the name in the question, or else the title from an earlier page."""
+        """Words to search for: the name in the question, or else the title from an earlier page."""
         if isinstance(self.node, Named):
             return f"{self.node.sort} {self.node.name}".strip()
         return self.entity.title
 
 
 class Scene:
-    """A wiki and random numbers, from which a template makes a question.
+    """A wiki and random numbers, from which a template generates a question.
 
     Args:
         wiki: wiki that the question is about.
@@ -84,7 +84,7 @@ class Scene:
         self.wiki, self.world, self.rng, self.extra = wiki, wiki.world, rng, extra
 
     def pick(self, some: Sequence[T]) -> T:
-        """One of some things.
+        """Draw one of some things.
 
         Raises:
             Unsuitable: there are none.
@@ -94,11 +94,11 @@ class Scene:
         return self.rng.pick(some)
 
     def entity(self, kind: str) -> Entity:
-        """Some entity of a kind."""
+        """Draw an entity of a kind."""
         return self.pick(self.world.of_kind(kind))
 
     def value(self, one: Entity, relation: Relation) -> Value:
-        """The value of a relation of an entity.
+        """Return the value of an entity's relation.
 
         Raises:
             Unsuitable: the wiki does not state it.
@@ -109,7 +109,7 @@ class Scene:
         return found
 
     def described(self, one: Entity, extra: int | None = None) -> Described:
-        """An entity as a question describes it: by its name, or by facts that lead to it from another entity.
+        """Return an entity as a question describes it: by its name, or by facts that lead to it from another entity.
 
         Args:
             one: the entity.
@@ -132,7 +132,7 @@ class Scene:
         return self._followed(Described(at, Named(at.name), ()), [relation for _, relation in path])
 
     def walked(self, one: Entity, node: Named) -> Described:
-        """The entity that facts lead to from another one, by as many facts as the scene has.
+        """Return the entity that facts lead to from another one, by as many facts as the scene has.
 
         Args:
             one: the entity.
@@ -162,11 +162,11 @@ class Scene:
         return about
 
     def relation(self, of: str, *to: str) -> Relation:
-        """Some relation between kinds."""
+        """Draw a relation between kinds."""
         return self.pick([one for one in relations_of(of) if one.to in to])
 
     def rest(self, one: Entity, relation: Relation, *, name: str = "") -> Resting:
-        """The support of the present value of a relation, or of the statement that it is unknown.
+        """Return the support of the current value of a relation, or of the statement that it is unknown.
 
         Args:
             one: the entity.
@@ -180,30 +180,30 @@ class Scene:
         return Resting(pages, self._lookup(one, name))
 
     def rest_then(self, one: Entity, relation: Relation, year: int, name: str) -> Resting:
-        """The support of who held an office in a year; an earlier revision may state it as well."""
+        """Return the support of who held an office in a year; an earlier revision may state it as well."""
         pages, then = self.wiki.pages_of(one), self.world.revised.get(one.number, 0)
         if one.number in self.wiki.revisions and year <= then and (one.number, relation.name) in self.world.terms:
             pages = (*pages, self.wiki.revisions[one.number])
         return Resting(pages, self._lookup(one, name))
 
     def rest_revision(self, one: Entity, year: int, name: str) -> Resting:
-        """The support of a number from an earlier revision."""
+        """Return the support of a number from an earlier revision."""
         id = self.wiki.revisions[one.number]
         return Resting((id,), Lookup(f"{name} revision {year}", id))
 
     def rest_name(self, one: Entity, name: str) -> Resting:
-        """The support of a second name of an entity: its page, the copy of it, or an earlier revision."""
+        """Return the support of an entity's second name: its page, the copy of it, or an earlier revision."""
         where = (self.wiki.main, self.wiki.copies, self.wiki.revisions)
         return Resting(tuple(some[one.number] for some in where if one.number in some), self._lookup(one, name))
 
     def rest_clause(self, one: Entity, relation: Relation, *objects: Described) -> Resting:
-        """The support of a relation between an unknown entity and known ones."""
+        """Return the support of a relation between an unknown entity and known ones."""
         known = self.rest(one, relation)
         # No word for what it is: lists have it in their titles.
         return Resting(known.pages, Lookup(" ".join(one.entity.title for one in objects), known.lookup.document))
 
     def rest_list(self, relation: Relation, about: Described) -> Resting:
-        """The support of the number of entities in a relation to another."""
+        """Return the support of the number of entities in a relation to another."""
         id = self.wiki.lists[relation.name, about.entity.number]
         return Resting((id,), Lookup(relation.list.format(o=about.entity.title), id))
 
@@ -211,7 +211,7 @@ class Scene:
         return Lookup(name or one.title, self.wiki.main[one.number])
 
     def _pointing(self, one: Entity) -> Sequence[tuple[Entity, Relation]]:
-        """The entities and relations that have an entity as their value and that a phrase can express."""
+        """Return the entities and relations that have an entity as their value and that a phrase can express."""
         if "pointing" not in self.wiki.remembered:
             found: dict[int, list[tuple[Entity, Relation]]] = defaultdict(list)
             for relation in relations().values():

@@ -1,4 +1,4 @@
-"""Long pages as passages: cut where a paragraph ends, or where a sentence does."""
+"""Long pages as passages, cut at the end of a paragraph or a sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 def passages(documents: Iterable[Document], words: int) -> Iterator[Document]:
-    """Pages of at most so many words; those that are longer become ``id#1``, ``id#2`` and so on, in order.
+    """Yield pages of at most some words; longer pages become ``id#1``, ``id#2`` and so on, in order.
 
     A passage ends where a paragraph does, if that makes it fit; else with a sentence; else after so many words.
 
@@ -43,7 +43,7 @@ def _cut(text: str, words: int) -> Iterator[str]:
 
 
 def _pieces(text: str, words: int) -> Iterator[str]:
-    """Paragraphs; of those that are too long sentences; of sentences that are too long so many words."""
+    """Split into paragraphs; long paragraphs into sentences; long sentences after a number of words."""
     for paragraph in PARAGRAPH.split(text):
         if not paragraph.strip():
             continue

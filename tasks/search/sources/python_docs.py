@@ -1,4 +1,4 @@
-"""Python's documentation as pages, one for each section; from the system package ``python3-doc``."""
+"""Python's documentation as pages, one for each section, from the system package ``python3-doc``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABEL = re.compile(r"^\.\. (?:_[^:]*:|index::.*|highlight::.*|sectionauthor::.*|
 
 
 def read_python_docs(folder: Path | None = None) -> Iterator[Document]:
-    """Each section of each page: ``library/json#2`` is the second of ``library/json``; the title names both.
+    """Yield each section of each page: ``library/json#2`` is the second of ``library/json``; the title names both.
 
     Args:
         folder: where ``_sources`` lies, or something above it; without it, the newest that the system has.
@@ -40,12 +40,12 @@ def read_python_docs(folder: Path | None = None) -> Iterator[Document]:
 
 
 def plain(text: str) -> str:
-    """A line of reStructuredText without the marks of its roles: ``:func:`len``` becomes ``len``."""
+    """Return a line of reStructuredText without the markup of roles: ``:func:`len``` becomes ``len``."""
     return ROLE.sub(lambda found: found[1].lstrip("~!").strip(), text).replace("``", "")
 
 
 def _sections(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Titles with the text up to the next title."""
+    """Yield titles with the text up to the next title."""
     title, held = "", list[str]()
     at = 0
     while at < len(lines):

@@ -29,11 +29,11 @@ PARTS: tuple[Part[Site], ...] = (
     Part(Wiki, wiki.fill),
     Part(Booking, booking.fill, held_out=True),
 )
-"""Every site, in the order in which a world is filled: rows of later sites may refer to those of earlier ones."""
+"""All sites, in the order in which a world is filled: rows of later sites may refer to those of earlier ones."""
 
 SITES: tuple[type[Site], ...] = tuple(part.simulator for part in PARTS)
 HELD_OUT = frozenset(part.simulator.name for part in PARTS if part.held_out)
-"""The sites that only tasks of the split ``challenge`` are about."""
+"""Sites that only tasks of the split ``challenge`` use."""
 IDLE: dict[str, frozenset[str]] = {table: columns for site in SITES for table, columns in site.idle.items()}
 """Columns that reading changes, by table."""
 

@@ -21,7 +21,7 @@ BASE: dict[str, Template] = by_name(
     booking.TEMPLATES,
     JOURNEYS,
 )
-"""Every template with a function of its own, by its name."""
+"""Templates with a function of their own, by name."""
 TEMPLATES: dict[str, Template] = {**BASE, **by_name(pairs_of(tuple(BASE.values())))}
 """Every template by its name: those of ``BASE``, and pairs of them, which learners only see apart. A seed draws one of
 them by its position: another order changes the tasks of seeds."""

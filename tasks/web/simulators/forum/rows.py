@@ -1,18 +1,18 @@
-"""Threads, posts and reports of the forum as queries, and how long what is written may be."""
+"""Queries about threads, posts and reports of the forum, and limits on their lengths."""
 
 from __future__ import annotations
 
 REASONS = ("spam", "insult", "wrong board", "advertising", "outdated")
-"""Why a post may be reported."""
+"""Reasons for reporting a post."""
 SORTS = {
     "newest": "created_at DESC",
     "replies": "replies DESC",
     "likes": "likes DESC",
     "title": "title",
 }
-"""Orders of threads."""
+"""Sort orders of threads."""
 LONGEST_TITLE, LONGEST_TEXT = 80, 2000
-"""Characters that a title and a post may have."""
+"""Most characters of a title and of a post."""
 THREADS = """SELECT forum_threads.*, forum_boards.name AS board, accounts.name AS author, counted.posts - 1 AS replies,
     counted.likes AS likes, iif(locked, 'locked', 'open') AS status FROM forum_threads
     JOIN forum_boards ON forum_boards.id = board_id JOIN accounts ON accounts.id = forum_threads.account_id

@@ -1,4 +1,4 @@
-"""Issues, milestones and comments of the tracker as queries, and what an issue may hold."""
+"""Queries about issues, milestones and comments of the tracker, and limits on their lengths."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SORTS = {
     "priority": "CASE priority WHEN 'urgent' THEN 0 WHEN 'high' THEN 1 WHEN 'normal' THEN 2 ELSE 3 END, id",
     "title": "title, id",
 }
-"""Orders of issues."""
+"""Sort orders of issues."""
 LONGEST_TITLE, LONGEST_TEXT = 100, 2000
-"""Characters that a summary and a text may have."""
+"""Most characters of a title and of a text."""
 ISSUES = """SELECT tracker_issues.*, tracker_projects.name AS project, coalesce(worker.name, 'unassigned') AS assignee,
     finder.name AS reporter, coalesce(tracker_milestones.name, 'none') AS milestone,
     coalesce((SELECT group_concat(label, ', ') FROM (SELECT label FROM tracker_labels WHERE issue_id =

@@ -1,4 +1,4 @@
-"""Tasks of the newsroom in which several things are taken care of at once, and those about banners."""
+"""Tasks of the newsroom with several changes at once, and tasks about banners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..walk import Walk
 
 @template("cms", kind="moderation")
 def cms_moderate(scene: Scene) -> TaskDraft:
-    """Decide about all comments on an article that wait; at higher levels those of one reader are turned down."""
+    """Decide about all waiting comments on an article; at higher levels reject those of one reader."""
     waiting = scene.db.rows(f"SELECT * FROM ({COMMENTS}) WHERE status = 'waiting' ORDER BY id")
     title = scene.pick(sorted({row["title"] for row in waiting}))
     rows = [row for row in waiting if row["title"] == title]
@@ -53,7 +53,7 @@ def cms_moderate(scene: Scene) -> TaskDraft:
 
 @template("cms", kind="moderation")
 def cms_hand_in(scene: Scene) -> TaskDraft:
-    """Hand in all drafts of an author, at higher levels all of a category, of which there are more."""
+    """Submit all drafts of an author for review, at higher levels all of a category, which has more."""
     of = "author" if scene.level < 3 else "category"
     one = scene.row(f"SELECT DISTINCT {of} AS name FROM ({ARTICLES}) ORDER BY {of}")["name"]
     rows = scene.db.rows(f"SELECT * FROM ({ARTICLES}) WHERE status = 'draft' AND {of} = ? ORDER BY id", one)
@@ -80,7 +80,7 @@ def cms_hand_in(scene: Scene) -> TaskDraft:
 
 @template("cms", kind="form")
 def cms_banner(scene: Scene) -> TaskDraft:
-    """Another last day for a banner, at higher levels also another first one."""
+    """Change the last day of a banner, at higher levels also the first."""
     rows = scene.db.rows("SELECT * FROM cms_banners ORDER BY id")
     row = scene.pick([one for one in rows if one["ends"] >= scene.cast.day(0)])
     later = scene.rng.randint(60, 90)

@@ -20,7 +20,7 @@ def open_article(walk: Walk, title: str) -> None:
 
 
 def new_title(scene: Scene) -> str:
-    """A title that no article has, nor its slug."""
+    """Draw a title that no article has, nor its slug."""
     words = scene.cast.words
     made = scene.pick(phrases()["titles"]).format(topic=scene.pick(words["topic"]), city=scene.pick(words["city"]))
     title = f"{made[0].upper()}{made[1:]}, part {scene.rng.randint(2, 9)}"
@@ -30,7 +30,7 @@ def new_title(scene: Scene) -> str:
 
 @template("cms", kind="lookup")
 def cms_fact(scene: Scene) -> TaskDraft:
-    """A fact about an article, at higher levels about who has written it."""
+    """Ask for a fact about an article, at higher levels about its author."""
     row = scene.row(f"SELECT * FROM ({ARTICLES}) WHERE status = 'published'")
     what = scene.pick(("views", "published") if scene.level < 3 else ("email", "phone"))
     said = {
@@ -54,7 +54,7 @@ def cms_fact(scene: Scene) -> TaskDraft:
 
 @template("cms", kind="filter")
 def cms_most_read(scene: Scene) -> TaskDraft:
-    """The most read article of a category, at higher levels the most or least read one of an author."""
+    """Ask for the most read article of a category, at higher levels for the most or least read one of an author."""
     least = scene.level > 2 and scene.rng.random() < 0.5
     of = "category" if scene.level < 3 else "author"
     one = scene.row(f"SELECT DISTINCT {of} AS name FROM ({ARTICLES}) ORDER BY {of}")["name"]
@@ -79,7 +79,7 @@ def cms_most_read(scene: Scene) -> TaskDraft:
 
 @template("cms", kind="form")
 def cms_edit(scene: Scene) -> TaskDraft:
-    """Another headline and slug for an article, at higher levels also another category."""
+    """Change the headline and slug of an article, at higher levels also its category."""
     row, title = scene.row(f"SELECT * FROM ({ARTICLES})"), new_title(scene)
     slug = f"{slug_of(title)}-{scene.rng.randint(10, 99)}"
     category = scene.pick([one for one in CATEGORIES if one != row["category"]]) if scene.level > 2 else ""
@@ -102,7 +102,7 @@ def cms_edit(scene: Scene) -> TaskDraft:
 
 @template("cms", kind="checkout")
 def cms_story(scene: Scene) -> TaskDraft:
-    """Write an article, tag it and hand it in; at higher levels with two tags."""
+    """Write an article, tag it and submit it for review; at higher levels with two tags."""
     title, lead, text = new_title(scene), scene.pick(phrases()["leads"]), scene.pick(phrases()["texts"])
     category, author = scene.pick(CATEGORIES), scene.row("SELECT * FROM cms_authors")
     tags = scene.rng.sample(scene.db.rows("SELECT * FROM cms_tags ORDER BY id"), 1 if scene.level < 3 else 2)
@@ -136,7 +136,7 @@ def cms_story(scene: Scene) -> TaskDraft:
 
 @template("cms", kind="form")
 def cms_schedule(scene: Scene) -> TaskDraft:
-    """Plan the day on which an article goes online, at higher levels two articles on two days."""
+    """Schedule an article for a day, at higher levels two articles for two days."""
     rows = scene.db.rows("SELECT * FROM cms_articles WHERE status = 'review' ORDER BY id")
     count = 1 if scene.level < 3 else 2
     scene.need(len(rows) >= count)
@@ -160,7 +160,7 @@ def cms_schedule(scene: Scene) -> TaskDraft:
 
 @template("cms", kind="refusal")
 def cms_publish(scene: Scene) -> TaskDraft:
-    """Publish an article, which may be a draft that must be reviewed first; the evidence is who is in charge."""
+    """Publish an article. A draft may need a review first; the evidence is who is in charge."""
     row = scene.row(
         """SELECT cms_articles.*, review, head FROM cms_articles JOIN cms_categories ON cms_categories.name = category
            WHERE (status = 'draft' AND review = ?1) OR (status = 'review' AND review AND NOT ?1)""",
@@ -190,7 +190,7 @@ def cms_publish(scene: Scene) -> TaskDraft:
 
 @template("cms", kind="form", held_out=True)
 def cms_tag_most_read(scene: Scene) -> TaskDraft:
-    """Put a tag on the article that is read most, and tell where it is."""
+    """Add a tag to the most read article of an author, and report its slug."""
     author = scene.row("SELECT * FROM cms_authors")
     rows = scene.db.rows(
         "SELECT * FROM cms_articles WHERE status = 'published' AND author_id = ? ORDER BY views DESC", author["id"]
@@ -232,4 +232,4 @@ TEMPLATES = (
     *CHORES,
     cms_tag_most_read,
 )
-"""Every template of the newsroom."""
+"""All templates of the newsroom."""
