@@ -67,7 +67,8 @@ class Template:
 
     Args:
         name: unique, such as ``mail_forward_newest``.
-        needs: names of the apps or sites that its tasks need; the first begins its name.
+        needs: names of the apps or sites that its tasks need; its name begins with the first, unless its kind is
+            ``cross``.
         kind: kind of its tasks.
         make: function that makes a task from a scene.
         held_out: whether only the splits ``test_template`` and ``challenge`` use it.
