@@ -34,6 +34,7 @@ from .learning.groups import Group
 from .learning.learner import Update
 from .learning.normalizers import normalizer
 from .learning.objective import LossConfig
+from .learning.rates import refuse_high_rate
 from .learning.reference import Reference
 from .learning.updates import summary
 from .learning.utterances import Utterance, pack_utterances
@@ -272,6 +273,8 @@ def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
     """Build the critic, its replay and the other parts of an opened run; a resumed run restores them."""
     encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
     critic = UtteranceCritic(encoder, config.critic_model, seed=config.seed, dump=run.folder.dump)
+    rate = config.critic_model.optimizer.lr
+    refuse_high_rate("critic_model.optimizer.lr", rate, critic.trainable, usual="about 1e-5")
     rule = ArcherRule(config.critic, config.gamma, config.min_target, config.expectile)
     baseline = None
     if config.baseline == "token":

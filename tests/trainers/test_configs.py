@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
+import turnwise as tw
 from turnwise.agents.context import context_strategy
 from turnwise.agents.parsers import parser_for
 from turnwise.config import beneath, describe
 from turnwise.envs.registry import find
+from turnwise.inference.models import save_model
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.behaviour_cloning import train as clone
 from turnwise.trainers.collect.sampler import family_and_tools
@@ -27,6 +31,8 @@ from turnwise.trainers.run.conclusion import RunResult
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.settings import TrainConfig
 from turnwise.trainers.script import script
+
+from ..agents.fakes import tokenizer
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 
@@ -86,10 +92,51 @@ def shrunken(config: TrainConfig, out: Path, model: Path | None, *, steps: int =
     }
     if model is not None:
         changes["model"] = str(model)
+    if (asked.get("model") or "").startswith(DOWNLOADED):  # random weights never stop by themselves
+        changes |= {"env": LUCK, "agent": {"max_tokens": 8}, "episodes": {"env_kwargs": {}}}
     for warmed in ("warmup", "values"):
         if warmed in asked:
             changes |= {warmed: 0 if warmed == "warmup" else {"warmup": 0}}
     return type(config).model_validate(beneath(asked, changes))
+
+
+DOWNLOADED = "models/"
+"""Folder of downloaded models in shipped configurations."""
+LUCK = "turnwise-tests/Luck-v0"
+"""Environment in which random weights succeed sometimes."""
+
+
+class Luck(tw.TurnEnv):
+    """Two turns of asking, paid by what was said: even random text has returns that differ."""
+
+    max_turns = 4
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        self.asked = 0
+        return "Say something."
+
+    def act(self, action: tw.Action) -> tw.Step:
+        self.asked += 1
+        luck = sum(action.text.encode()) % 8 / 8
+        return tw.success("Thank you.") if luck > 0.5 or self.asked == 2 else tw.running("Go on.", reward=luck - 1)
+
+
+tw.register(LUCK, Luck)
+
+
+def qwen(folder: Path) -> Path:
+    """Write a model of Qwen2's architecture with random weights, and a tokenizer with Qwen2.5's chat template."""
+    template = (Path(__file__).parents[1] / "agents" / "families" / "qwen2.5.jinja").read_text(encoding="utf-8")
+    special = ("<|im_end|>", "<|im_start|>", "<|endoftext|>")
+    made = tokenizer(chat_template=template, eos_token=special[0], special=special)
+    shape = Qwen2Config(
+        vocab_size=len(made), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=32_768, tie_word_embeddings=True,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        save_model(Qwen2ForCausalLM(shape), made, folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -98,6 +145,8 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     folder, made = tmp_path_factory.mktemp("makers"), dict[str, Path]()
 
     def make(model: str) -> Path:
+        if model not in made and model.startswith(DOWNLOADED):
+            made[model] = qwen(folder / "qwen")
         if model not in made:
             (path,) = (path for path in CONFIGS if Path(configured(word(path), path).out) / "model" == Path(model))
             config = shrunken(configured(word(path), path), folder / path.stem, None, steps=20)
@@ -113,7 +162,16 @@ def shifted(path: Path) -> list[pytest.MarkDecorator]:
     return [pytest.mark.shift(f"train {home}")] if home in ("apps", "code", "search", "web") else []
 
 
-SPARSE = {"loop-apps", "loop-code", "loop-search", "ppo-search", "grpo-search", "self-play-search"}
+SPARSE = {
+    "loop-apps",
+    "loop-code",
+    "loop-search",
+    "ppo-search",
+    "grpo-search",
+    "self-play-search",
+    "loop-qwen-0.5b",
+    "grpo-qwen-0.5b",
+}
 """Paid for success alone, which so tiny a clone never has: it plays, and there is nothing to learn from."""
 
 
@@ -144,6 +202,30 @@ def test_a_shipped_configuration_trains_for_two_updates(
     assert contents(result.model) != contents(start), "what is exported is not what it began with"
 
 
+PRESETS = [path for path in CONFIGS if path.stem.endswith("-qwen-0.5b")]
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_a_preset_for_a_real_model_has_the_usual_rates(path: Path) -> None:
+    config = configured(word(path), path)
+    assert config.plan().optimizer.lr <= (5e-5 if config.lora is not None else 1e-6)
+    assert config.agent.max_tokens >= 256
+    assert config.agent.temperature == 1.0
+    assert (config.optimizer.recompute, config.optimizer.layout) == (True, "packed")
+    assert config.optimizer.microbatch_tokens >= 16_384
+    assert "bfloat16" in (config.dtype, config.optimizer.autocast)
+    served = configured(word(path), path, ['server.urls=["http://localhost:8000"]'])
+    assert served.correction == "tis"
+    if isinstance(config, OnPolicyConfig):
+        loss = config.loss.objective()
+        assert (loss.clip, loss.dual_clip, loss.kl_coef) == ((0.8, 1.28), 3.0, 0.0)
+        assert config.values.lr <= 1e-5 or not config.algorithm.needs_values
+
+
+def test_every_kind_of_learner_has_a_preset_for_a_real_model() -> None:
+    assert {word(path) for path in PRESETS} >= {"loop", "grpo", "ppo", "archer"}
+
+
 WITH_A_VOCABULARY = [path for path in CONFIGS if "tokenizer" in tomllib.loads(path.read_text()).get("nano", {})]
 
 
@@ -167,6 +249,7 @@ def test_a_vocabulary_has_room_for_what_the_demonstrators_say(path: Path, tmp_pa
 def test_what_a_configuration_starts_from_is_made_by_another() -> None:
     made = {str(Path(configured(word(path), path).out) / "model") for path in CONFIGS}
     wanted = {model for path in CONFIGS if (model := tomllib.loads(path.read_text()).get("model"))}
+    wanted = {model for model in wanted if not model.startswith(DOWNLOADED)}
     assert wanted
     assert wanted <= made
 

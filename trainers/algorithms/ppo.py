@@ -34,9 +34,8 @@ class PPO(Algorithm):
     gamma: float = pydantic.Field(default=1.0, ge=0, le=1)
     """Discount per turn, at either level."""
     lam: float = pydantic.Field(default=0.95, ge=0, le=1)
-    """λ of the policy's advantages, per decision: 1 trusts the returns, 0 the critic. The default at level ``token``
-    is 1, since 0.95 per token weighs the end of a turn of 500 tokens by 7e-12 (VAPO's reason to let λ grow with the
-    length)."""
+    """λ of the policy's advantages, per decision: 1 trusts the returns, 0 the critic. Level ``token`` has a default of
+    1. At 0.95 per token, the end of a turn of 500 tokens would count 7e-12; VAPO lets λ grow with the length."""
     lam_critic: float = pydantic.Field(default=1.0, ge=0, le=1)
     """λ of the critic's targets: at 1 they are Monte-Carlo returns (VAPO's choice)."""
     whiten: bool = True

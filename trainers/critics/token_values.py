@@ -24,6 +24,7 @@ from ..learning.diverged import diverged
 from ..learning.learner import Beta
 from ..learning.lora import adapted, merged
 from ..learning.parallel import unsharded
+from ..learning.rates import refuse_high_rate
 from ..learning.rows import Rows
 from .scaling import TargetScale
 from .sequences import batches, last_places, right_padded
@@ -276,12 +277,16 @@ def token_values(
         tokenizer: tokenizer of the policy; a nano critic reads the same ids.
         seed: seed of a nano critic's first weights, and of minibatches.
         dump: file for a batch with a non-finite loss.
+
+    Raises:
+        UsageError: the learning rate would destroy a copy of so large a policy.
     """
     if options.init == "nano":
         fresh: Any = build_model(options.nano, tokenizer, seed=seed)
         backbone = fresh.base_model.to(next(model.parameters()).device)
     else:
         backbone = backbone_copy(model).float()  # 32-bit for a policy of any precision, since small steps must count
+    refuse_high_rate("values.lr", options.lr, sum(each.numel() for each in backbone.parameters()), usual="about 1e-5")
     return TokenValues(backbone, int(backbone.config.hidden_size), options, seed=seed, dump=dump)
 
 

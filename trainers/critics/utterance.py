@@ -136,6 +136,11 @@ class UtteranceCritic:
         self._trained = [parameter for parameter in self.online.parameters() if parameter.requires_grad]
         self._optimizer = config.optimizer.adamw(self._trained)
 
+    @property
+    def trainable(self) -> int:
+        """Number of trained weights, without those of the slow copy."""
+        return sum(parameter.numel() for parameter in self._trained)
+
     @torch.no_grad()
     def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:
         """Return Q of each pair by each head, ``[2, B]``, CPU, without gradient; with ``slow``, by the slow copy."""

@@ -14,6 +14,9 @@ Line = Mapping[str, Any]
 WINDOW = 10
 """Number of steps in a row over which lost training episodes are counted, so that a long good run hides no bad part."""
 
+CUT_RATE = 0.05
+"""Share of actions cut at the token limit above which a run warns."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
@@ -104,6 +107,21 @@ def nothing_learned(log: Sequence[Line]) -> str:
         return ""
     span = f"step {steps[0]['step']}" if len(steps) == 1 else f"{len(steps)} steps"
     return f"nothing was learned in {span}: {_reason(steps)}"
+
+
+def actions_cut(line: Line) -> str:
+    """Say that actions were cut at the token limit, more than a healthy policy has; empty otherwise.
+
+    Args:
+        line: the numbers of a step.
+    """
+    if (line.get("cut_actions") or 0.0) <= CUT_RATE:
+        return ""
+    return (
+        f"{line['cut_actions']:.0%} of the actions in step {line['step']} were cut at agent.max_tokens (limit "
+        f"{CUT_RATE:.0%}), so the policy learns from what it did not finish saying: raise agent.max_tokens, or look "
+        "whether it stops at all (keep_episodes = sample)"
+    )
 
 
 def _reason(steps: Sequence[Line]) -> str:

@@ -167,7 +167,7 @@ class StepProgress:
         self._console = console or Console(stderr=True, soft_wrap=True, highlight=False)
         self.total = total
         self._title, self._done, self._enabled = title, done, enabled
-        self._warned, self._seen = False, dict[str, float]()
+        self._warned, self._seen = set[str](), dict[str, float]()
         self._every = -(-total // LINES)
         whole = Column(no_wrap=True)  # on a narrow screen, the numbers go to a second line
         self._bar = Progress(
@@ -207,11 +207,11 @@ class StepProgress:
         """Whether there is a bar, which always shows the last numbers of each name."""
         return self._console.is_terminal
 
-    def warn(self, text: str) -> None:
-        """Log the first of several warnings that is not empty, or print it if no handler shows it."""
-        if text and not self._warned:
-            self._warned = True
-            tell(LOG, "nothing learned", text, otherwise=self.say)
+    def warn(self, kind: str, text: str) -> None:
+        """Log the first warning of a kind that is not empty, or print it if no handler shows it."""
+        if text and kind not in self._warned:
+            self._warned.add(kind)
+            tell(LOG, kind, text, otherwise=self.say)
 
     def say(self, text: str) -> None:
         """Print one line, above the bar if there is one."""

@@ -22,6 +22,7 @@ from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_see
 from ..learning.learner import Learner
 from ..learning.main_process import StoppedByMain, hear_interrupt
 from ..learning.parallel import ProcessGroup, process_group, processes, shard
+from ..learning.rates import refuse_high_rate
 from .actor import Actor, sampling_copy
 from .checkpoint import Checkpoint
 from .early_stop import EarlyStop
@@ -57,7 +58,8 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
 
     Raises:
         UnknownEnvironmentError: There is no such environment; nothing is written.
-        UsageError: A setting, the demonstrations or the run's folder is not usable.
+        UsageError: A setting, the demonstrations or the run's folder is not usable, or the learning rate would destroy
+            the model.
         CheckpointError: The run cannot be resumed.
         ModelError: There is no such model.
     """
@@ -80,6 +82,9 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
             resumed = folder.checkpoints.load(path) if path != Path() else None
         files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world)
         start = await config.start(files, resumed.model if resumed is not None else None)
+        trained = sum(each.numel() for each in start.model.parameters() if each.requires_grad)
+        usual = "about 1e-6 (cloning: 1e-5), or train adapters: lora.rank=16 optimizer.lr=5e-5"
+        refuse_high_rate("optimizer.lr", config.optimizer.lr, trained, usual=usual)
         await hear_interrupt(
             world
         )  # before there is anything to save: a Ctrl-C while the model loads ends the run here

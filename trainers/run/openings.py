@@ -9,10 +9,9 @@ import torch
 
 from ...agents.chat import ChatAgent
 from ...envs.tools import Tool
+from ..learning.rates import LARGE
 from .settings import TrainConfig, trained_settings
 
-SMALL = 100_000_000
-"""Largest number of parameters of a laptop model, for which the default learning rate is made."""
 FINE_TUNING_LR = 1e-5
 """The largest learning rate at which the full weights of a pretrained model usually survive reinforcement learning."""
 
@@ -38,14 +37,16 @@ def openings(config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[
 
 
 def harmful_rate(config: TrainConfig, parameters: int) -> str:
-    """Return a warning about a learning rate made for small models or adapters; "" if it fits.
+    """Return a warning about a learning rate that a large model seldom survives; "" if it fits.
+
+    ``refuse_high_rate`` refuses much higher ones.
 
     Args:
         config: settings of the run.
         parameters: number of weights of the model.
     """
     rate = config.optimizer.lr
-    if config.lora is not None or parameters <= SMALL or rate <= FINE_TUNING_LR:
+    if config.lora is not None or parameters <= LARGE or rate <= FINE_TUNING_LR:
         return ""
     return (
         f"warning: optimizer.lr = {rate:g} is high for the full weights of a model of {parameters / 1e9:.1f} billion: "

@@ -10,7 +10,7 @@ from typing import Self
 from ...logs import event
 from ..learning.groups import Group
 from ..learning.parallel import ProcessGroup
-from .conclusion import nothing_learned
+from .conclusion import actions_cut, nothing_learned
 from .kept_episodes import KeptEpisodes
 from .metrics import SHOWN, MetricsLog, StepProgress, in_words
 from .run_folder import RunFolder
@@ -69,7 +69,9 @@ class Reports:
         self.latest.update(metrics)
         self._bar.show(metrics, advance=advance)
         if self._log is not None:
-            self._bar.warn(nothing_learned([{"step": step, **metrics}]))
+            line = {"step": step, **metrics}
+            self._bar.warn("nothing learned", nothing_learned([line]))
+            self._bar.warn("actions cut", actions_cut(line))
 
     def has(self, step: int, name: str) -> bool:
         """Return whether this process logged a number at a step."""

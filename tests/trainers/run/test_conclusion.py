@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.trainers.run.conclusion import episodes_lost, nothing_learned, success_line
+from turnwise.trainers.run.conclusion import actions_cut, episodes_lost, nothing_learned, success_line
 
 IDLE: dict[str, Any] = {"step": 1, "updates": 0.0, "episodes": 4.0, "groups_without_variance": 2.0, "success": 0.0}
 
@@ -63,3 +63,10 @@ def test_more_than_5_percent_lost_are_inconclusive(lines: list[dict[str, Any]], 
     found = episodes_lost(lines)
     assert (said in found) if said else not found
     assert ("inconclusive" in found) is bool(said)
+
+
+@pytest.mark.parametrize(("share", "warns"), [(None, False), (0.0, False), (0.05, False), (0.06, True), (1.0, True)])
+def test_more_than_one_cut_action_in_twenty_is_a_warning(share: float | None, warns: bool) -> None:
+    said = actions_cut({"step": 3, "cut_actions": share})
+    assert bool(said) == warns
+    assert not warns or (f"{share:.0%} of the actions in step 3" in said and "raise agent.max_tokens" in said)

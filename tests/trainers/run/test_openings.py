@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from turnwise.inference.models import resolve_device
+from turnwise.errors import UsageError
+from turnwise.inference.models import load_model, resolve_device
+from turnwise.trainers.critics.token_values import ValuesConfig, token_values
+from turnwise.trainers.learning import rates
 from turnwise.trainers.learning.lora import LoraConfig
 from turnwise.trainers.run.openings import harmful_rate
 
-from ..small import looping
+from ..small import looping, run
 
 BILLION = 1_000_000_000
 
@@ -32,6 +35,28 @@ def test_a_learning_rate_for_small_models_is_named_before_it_destroys_a_large_on
     said = harmful_rate(looping(tmp_path / "run", tmp_path / "model", **changes), parameters)
     assert bool(said) == warns
     assert not warns or ("0.001" in said and "lora.rank" in said)
+
+
+def test_the_default_rate_on_the_full_weights_of_a_large_model_is_refused(
+    cloned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after an hour of playing, and not with a warning: recipes have about 1e-6."""
+    monkeypatch.setattr(rates, "LARGE", 10_000)
+    with pytest.raises(UsageError, match=r"optimizer.lr = 0.001 is for nano models.*about 1e-6.*lora.rank=16"):
+        run(looping(tmp_path / "high", cloned / "model", steps=1))
+    adapters = {"lora": {"rank": 1, "targets": ["q_proj"]}, "eval": {"episodes": 0}}
+    assert run(looping(tmp_path / "adapters", cloned / "model", steps=1, **adapters)).steps == 1
+    low = {"optimizer": {"lr": 1e-4}, "eval": {"episodes": 0}}
+    assert run(looping(tmp_path / "low", cloned / "model", steps=1, **low)).steps == 1
+
+
+def test_so_is_that_of_a_critic_of_the_same_size(cloned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = load_model(cloned / "model")
+    assert token_values(ValuesConfig(), model, tokenizer)
+    monkeypatch.setattr(rates, "LARGE", 1000)
+    with pytest.raises(UsageError, match=r"values.lr = 0.001 .*Set about 1e-5"):
+        token_values(ValuesConfig(), model, tokenizer)
+    assert token_values(ValuesConfig(lr=1e-5), model, tokenizer)
 
 
 @pytest.mark.parametrize(("gpu", "device"), [(True, "cuda"), (False, "cpu")])
