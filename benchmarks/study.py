@@ -29,7 +29,8 @@ from typing import Any
 import study_plan as plan
 from study_config import Study, load_study
 from study_plan import Job
-from study_report import RESULTS, clipping_of, trace_of, write_overall, write_report
+from study_report import RESULTS, write_overall, write_report
+from study_rows import clipping_of, trace_of
 
 import turnwise
 from turnwise.errors import TurnwiseError
@@ -136,7 +137,7 @@ class Harness:
             "splits": [study.measure.split],
             "levels": study.levels or [],
             "group_size": study.measure.attempts,
-            "seed": study.measure.seed,
+            "seed": measuring_seed(study, job.seed),
             "concurrency": 256,
         }
         order = {
@@ -224,6 +225,11 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             continue
         found[job_of(line), line["measure"]] = line
     return list(found.values())
+
+
+def measuring_seed(study: Study, seed: int) -> int:
+    """Return the seed of tasks and luck with which the run of a seed is measured."""
+    return study.measure.seed if seed < plan.SWEEP_SEED else study.measure.sweep_seed
 
 
 def measure_digest(study: Study) -> str:

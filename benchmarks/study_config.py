@@ -46,6 +46,14 @@ class MeasureConfig(Config):
     """Episodes per task."""
     seed: int = 1000
     """Seed of tasks and luck."""
+    sweep_seed: int = 2000
+    """The same in a sweep, so that no rate is chosen by the luck that is reported."""
+
+    @pydantic.model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.seed == self.sweep_seed:
+            raise ValueError(f"sweep and report are both measured with the seed {self.seed}: choose two")
+        return self
 
 
 class SweepConfig(Config):

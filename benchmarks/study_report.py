@@ -5,99 +5,21 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import study_plan as plan
 from study_config import Study
 from study_curves import draw
+from study_episodes import budget_table, reach_table
 from study_plan import Job
-from study_statistics import (
-    FEWEST_SEEDS,
-    Reach,
-    Trace,
-    aggregate,
-    censored,
-    improvement,
-    over_seeds,
-    ratio_of_medians,
-    reach,
-    resampled,
-)
+from study_rows import Row, table_rows
+from study_statistics import FEWEST_SEEDS, aggregate, improvement, over_seeds, spread
 
 from turnwise.errors import UsageError
-from turnwise.evals.curves import Run
-from turnwise.evals.statistics import Estimate
 
-METRIC = "eval/return"
 RESULTS = "results.md"
 """The file that reports are written into, each between its marks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clipping:
-    """Means over a run's steps.
-
-    Args:
-        low: share of tokens whose ratio was clipped from below.
-        high: the same from above.
-        p99: the 99th percentile of the ratios.
-    """
-
-    low: float
-    high: float
-    p99: float
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One learner's reported runs.
-
-    Args:
-        name: name of the learner.
-        value: value of the swept setting.
-        lines: its results, by seed.
-        traces: its curves, in the same order.
-        clips: clipping of its ratios, in the same order; ``None`` without clipping.
-        failed: number of seeds that failed.
-    """
-
-    name: str
-    value: float | None
-    lines: tuple[Mapping[str, Any], ...]
-    traces: tuple[Trace, ...]
-    clips: tuple[Clipping | None, ...]
-    failed: int
-
-
-def table_rows(study: Study, results: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return the reported runs of every learner whose sweep has finished, in the study's order."""
-    by_job = {Job(one["learner"], one["digest"], one["value"], one["seed"]): one for one in results}
-    outcomes = {job: line["return"] for job, line in by_job.items()}
-    rows = []
-    for learner in study.learner:
-        value = plan.chosen(study, learner.name, outcomes)
-        if isinstance(value, str):
-            continue
-        mark = plan.digest(study, learner.name)
-        jobs = sorted(
-            (j for j in by_job if (j.learner, j.digest, j.value) == (learner.name, mark, value)), key=lambda j: j.seed
-        )
-        jobs = [job for job in jobs if job.seed < plan.SWEEP_SEED]
-        done = [job for job in jobs if outcomes[job] is not None]
-        if jobs:
-            lines = tuple(by_job[job] for job in done)
-            traces = tuple([(episodes, value) for episodes, value in line["curve"]] for line in lines)
-            clips = tuple(Clipping(**line["clipped"]) if line["clipped"] else None for line in lines)
-            rows.append(Row(learner.name, value, lines, traces, clips, len(jobs) - len(done)))
-    return rows
-
-
-def trace_of(run: Run) -> Trace:
-    """The curve of a run."""
-    return [(episodes, value) for episodes, value, _ in run.series(METRIC).values()]
 
 
 def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
@@ -134,38 +56,6 @@ def improvement_line(study: Study, rows: Sequence[Row]) -> str:
     return f"A seed of {fast} ends above a seed of {slow} with probability {spread(found, 2)}."
 
 
-def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
-    """Episodes until a curve first reaches each threshold: medians over seeds, and the ratio of the two compared."""
-    slow, fast = study.against
-    online = [row for row in rows if any(trace and trace[-1][0] for trace in row.traces)]
-    heads = [f"to {threshold:g}" for threshold in study.thresholds]
-    lines = [f"| learner | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
-    found = {row.name: [[reach(t, threshold) for t in row.traces] for threshold in study.thresholds] for row in online}
-    for name, columns in found.items():
-        lines.append(f"| {name} | {' | '.join(median_cell(column) for column in columns)} |")
-    if slow in found and fast in found:
-        cells = [ratio_cell(a, b) for a, b in zip(found[slow], found[fast], strict=True)]
-        lines.append(f"| **{slow} : {fast}** | {' | '.join(cells)} |")
-    return lines if online else []
-
-
-def median_cell(column: Sequence[Reach]) -> str:
-    """The median over seeds with its interval, and how many seeds reached it; ``≥`` where the median one did not."""
-    episodes = [one.episodes for one in column]
-    estimate = resampled([episodes], lambda x: float(np.median(x)))
-    bound = "≥ " if censored(column) else ""
-    reached = sum(one.reached for one in column)
-    return f"{bound}{spread(estimate, 0)}, {reached} of {len(column)}"
-
-
-def ratio_cell(slow: Sequence[Reach], fast: Sequence[Reach]) -> str:
-    """The ratio of medians with its interval: a lower bound if the slower one's median run never arrived."""
-    if censored(fast):
-        return "–"
-    estimate = ratio_of_medians([one.episodes for one in slow], [one.episodes for one in fast])
-    return f"{'≥ ' if censored(slow) else ''}{spread(estimate, 1)}"
-
-
 def clip_table(rows: Sequence[Row]) -> list[str]:
     """Of each learner that clips ratios, how much it clipped: means over steps, then over seeds."""
     lines = [
@@ -179,12 +69,6 @@ def clip_table(rows: Sequence[Row]) -> list[str]:
             low, high, p99 = (statistics.fmean(getattr(c, name) for c in found) for name in ("low", "high", "p99"))
             lines.append(f"| {row.name} | {spread(share, 2)} % | {low:.2%} | {high:.2%} | {p99:.2f} |")
     return lines if len(lines) > 2 else []
-
-
-def clipping_of(run: Run) -> Clipping | None:
-    """Return how often a run clipped its ratios."""
-    means = [[value for _, value, _ in run.series(name).values()] for name in ("clip_low", "clip_high", "ratio_p99")]
-    return Clipping(*map(statistics.fmean, means)) if all(means) else None
 
 
 def sweep_table(study: Study, results: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -234,19 +118,18 @@ def write_report(
             f"{docs / RESULTS} stays as it is: run the study again, or write the report at that commit"
         )
     name, dataset = folder.name, float(about["return"])
-    played = {line["measured_episodes"] for row in rows for line in row.lines}
-    measured = f"{', '.join(map(str, sorted(played)))} episodes were played" if played else "none was measured"
-    budget = study.measure
     lines = [
         f"### {study.title}",
         "",
         f"`python benchmarks/study.py {name}`; `{study.env}`. Scale: {study.scale.min:g} is 0, the offline data's mean "
         f"return {dataset:.2f} ({about['episodes']} episodes, {about['success']:.0%} solved) is 50, "
-        f"{study.scale.max:g} is 100. Each run is measured in {budget.attempts} episodes from each of "
-        f"{budget.tasks} tasks; {measured}. Intervals are Student's over seeds, from {FEWEST_SEEDS} seeds on.",
+        f"{study.scale.max:g} is 100. {measured(study, rows)} Intervals are Student's over seeds, from {FEWEST_SEEDS} "
+        "seeds on.",
         "",
         *score_table(study, rows, dataset),
     ]
+    if budgets := budget_table(rows):
+        lines += ["", *budgets]
     if compared := improvement_line(study, rows):
         lines += ["", compared]
     if study.sweep is not None and (sweep := sweep_table(study, current)):
@@ -255,8 +138,9 @@ def write_report(
     if reaches := reach_table(study, rows):
         lines += [
             "",
-            "Environment episodes until the evaluation during training first reaches a return: median over seeds "
-            "(95 % bootstrap), how many seeds reached it; a seed that never did counts with all its episodes (≥).",
+            "Environment episodes until the evaluations during training (each the mean with its neighbors) first "
+            "reach a return: median over seeds (interval of order statistics), how many seeds reached it. A seed that "
+            "never did counts with all its episodes (≥), and one that starts above is left out.",
             "",
             *reaches,
         ]
@@ -267,6 +151,17 @@ def write_report(
         lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
     place(docs / RESULTS, name, "\n".join(lines))
     return {row.name: [study.normalised(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
+
+
+def measured(study: Study, rows: Sequence[Row]) -> str:
+    """Say in how many episodes of how many tasks the reported models were measured, which may be fewer than asked."""
+    found = {(line["measured_episodes"], line.get("measured_tasks")) for row in rows for line in row.lines}
+    if not found:
+        return "No run is measured."
+    said = [f"{n} episodes" + (f" of {tasks} tasks" if tasks else "") for n, tasks in sorted(found, key=str)]
+    asked = study.measure.tasks * study.measure.attempts
+    short = f" ({asked} were asked for)" if any(n != asked for n, _ in found) else ""
+    return f"Each run is measured in {' or '.join(said)}{short}."
 
 
 def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Path) -> None:
@@ -283,8 +178,8 @@ def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Pat
     lines = [
         "### All tasks",
         "",
-        f"Mean normalized score over {', '.join(sorted(tasks))}, of the learners that all of them have; stratified "
-        "bootstrap: seeds are resampled within each task.",
+        f"Mean normalized score over {', '.join(sorted(tasks))}, of the learners that all of them have; Welch's "
+        "interval over the seeds of each task.",
         "",
         "| learner | seeds | normalized score (95 %) |",
         "|---|---|---|",
@@ -310,14 +205,6 @@ def place(file: Path, name: str, text: str) -> None:
     else:
         new = f"{old.rstrip()}\n\n{section}\n"
     file.write_text(new, encoding="utf-8")
-
-
-def spread(estimate: Estimate, digits: int) -> str:
-    """An estimate with its interval, e.g. ``-12.30 (-13.10 … -11.50)``."""
-    text = f"{estimate.value:,.{digits}f}"
-    if estimate.low is None or estimate.high is None:
-        return text
-    return f"{text} ({estimate.low:,.{digits}f} … {estimate.high:,.{digits}f})"
 
 
 def rate(value: float | None) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from turnwise.evals.bootstrap import bootstrap
-from turnwise.evals.statistics import Estimate, Floats, student
+from turnwise.evals.statistics import Estimate, student, student_quantile
 
 FEWEST_SEEDS = 5
 """Fewer seeds get no interval: 95 % intervals of the bootstrap cover 52 % over two seeds and 70 % over three."""
+Z = statistics.NormalDist().inv_cdf(0.975)
 Trace = Sequence[tuple[float, float]]
 """A learning curve: environment episodes so far, and the mean return of an evaluation then."""
 
@@ -30,12 +29,30 @@ class Reach:
     reached: bool
 
 
-def reach(trace: Trace, threshold: float) -> Reach:
-    """The first evaluation of a curve at or above a threshold; no smoothing, no interpolation."""
-    for episodes, value in trace:
+def smoothed(trace: Trace) -> Trace:
+    """Return a curve whose points are the mean of an evaluation and its neighbors: an evaluation alone is noise."""
+    values = [value for _, value in trace]
+    return [(x, statistics.fmean(values[max(at - 1, 0) : at + 2])) for at, (x, _) in enumerate(trace)]
+
+
+def reach(trace: Trace, threshold: float) -> Reach | None:
+    """Return when a smoothed curve first reached a threshold, without interpolation.
+
+    A noisy learner would otherwise arrive at its first lucky evaluation. A run that starts there has reached nothing:
+    it is left out (``None``), since 0 episodes would make ratios infinite.
+    """
+    if trace and trace[0][1] >= threshold:
+        return None
+    for episodes, value in smoothed(trace)[1:]:
         if value >= threshold:
             return Reach(episodes, True)
     return Reach(trace[-1][0] if trace else 0.0, False)
+
+
+def value_at(trace: Trace, episodes: float) -> float | None:
+    """Return the mean of the last two evaluations within a number of episodes; ``None`` before the first."""
+    within = [value for x, value in trace if x <= episodes]
+    return statistics.fmean(within[-2:]) if within else None
 
 
 def over_seeds(values: Sequence[float]) -> Estimate:
@@ -44,52 +61,85 @@ def over_seeds(values: Sequence[float]) -> Estimate:
     return found if len(values) >= FEWEST_SEEDS else replace(found, low=None, high=None, method="too few seeds")
 
 
-def ratio_of_medians(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
-    """How many times the episodes: medians over seeds divided, each side's seeds resampled on their own."""
+def median(values: Sequence[float]) -> Estimate:
+    """Return the median with an interval between order statistics (Hettmansperger and Sheather, 1986).
 
-    def ratio(first: Floats, second: Floats) -> float:
-        return float(np.median(first)) / max(float(np.median(second)), 1.0)  # at least one episode is needed
+    Over five values the interval is their range, and covers 93.75 %: no interval of order statistics covers more.
+    """
+    ordered, n = sorted(values), len(values)
+    middle = statistics.median(ordered)
+    if n < FEWEST_SEEDS:
+        return Estimate(middle, None, None, n, "too few seeds")
+    covers = [1 - 2 * sum(math.comb(n, k) for k in range(d)) / 2**n for d in range(n // 2 + 1)]
+    d = max((at for at in range(1, len(covers)) if covers[at] >= 0.95), default=0)
+    if d == 0:
+        return Estimate(middle, ordered[0], ordered[-1], n, "order statistics")
+    inner = (covers[d] - 0.95) / (covers[d] - (covers[d + 1] if d + 1 < len(covers) else 0.0))
+    share = (n - d) * inner / (d + (n - 2 * d) * inner)
+    low = (1 - share) * ordered[d - 1] + share * ordered[d]
+    high = (1 - share) * ordered[n - d] + share * ordered[n - d - 1]
+    return Estimate(middle, low, high, n, "order statistics")
 
-    return resampled([slow, fast], ratio)
+
+def ratio_of_medians(slow: Sequence[float], fast: Sequence[float]) -> float:
+    """Return how many times the episodes the slower learner needs, by medians over seeds.
+
+    Without an interval: the bootstrap of a median covers too little over ten seeds, and the two medians have theirs.
+    """
+    return statistics.median(slow) / max(statistics.median(fast), 1.0)  # at least one episode is needed
 
 
 def improvement(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
-    """How often a seed of the one has a higher return than a seed of the other (Agarwal et al., arXiv 2108.13264)."""
+    """How often a seed of the one has a higher return than a seed of the other (Agarwal et al., arXiv 2108.13264).
 
-    def often(first: Floats, second: Floats) -> float:
-        above, equal = second[:, None] > first[None, :], second[:, None] == first[None, :]
-        return float((above + 0.5 * equal).mean())
+    With Newcombe's score interval for the Mann-Whitney statistic (Statistics in Medicine 25, 2006, method 5). The
+    bootstrap's excluded no difference in 27 % of studies of two seeds without one, and has no width where all of one
+    side are above the other.
+    """
+    m, n = len(slow), len(fast)
+    share = sum((b > a) + 0.5 * (b == a) for a in slow for b in fast) / (m * n)
+    if min(m, n) < FEWEST_SEEDS:
+        return Estimate(share, None, None, m + n, "too few seeds")
 
-    return resampled([slow, fast], often)
+    def inside(truth: float) -> bool:
+        pairs = (m + n) / 2 - 1
+        spread = truth * (1 - truth) * (1 + pairs * ((1 - truth) / (2 - truth) + truth / (1 + truth))) / (m * n)
+        return abs(truth - share) <= Z * math.sqrt(spread)
+
+    def limit(outside: float) -> float:
+        within = share
+        for _ in range(60):
+            middle = (within + outside) / 2
+            within, outside = (middle, outside) if inside(middle) else (within, middle)
+        return within
+
+    return Estimate(share, limit(0.0), limit(1.0), m + n, "Newcombe")
 
 
 def aggregate(scores: Mapping[str, Sequence[float]]) -> Estimate:
-    """The mean over tasks of the mean over seeds; seeds are resampled within each task (arXiv 2108.13264)."""
-    return resampled(list(scores.values()), lambda *tasks: statistics.fmean(float(seeds.mean()) for seeds in tasks))
-
-
-def resampled(samples: Sequence[Sequence[float]], statistic: Callable[..., float]) -> Estimate:
-    """A statistic of several samples with its percentile bootstrap, each sample resampled on its own.
-
-    Without an interval if one of the samples has fewer than ``FEWEST_SEEDS`` numbers.
-
-    Args:
-        samples: the numbers of each.
-        statistic: takes as many arrays as there are samples, in their order.
-    """
-    values = np.concatenate([np.asarray(sample, dtype=float) for sample in samples])
-    whose = np.repeat(np.arange(len(samples)), [len(sample) for sample in samples])
-
-    def of(places: Floats) -> float:
-        chosen = places.astype(int)
-        return statistic(*(values[chosen[whose[chosen] == each]] for each in range(len(samples))))
-
-    found = bootstrap(range(len(values)), of, strata=whose.tolist(), method="percentile")
-    few = min(map(len, samples)) < FEWEST_SEEDS
-    return replace(found, low=None, high=None, method="too few seeds") if few else found
+    """The mean over tasks of the mean over seeds, with Welch's t interval; tasks are fixed, seeds are drawn."""
+    samples = list(scores.values())
+    mean = statistics.fmean(statistics.fmean(sample) for sample in samples)
+    seeds = sum(map(len, samples))
+    if min(map(len, samples)) < FEWEST_SEEDS:
+        return Estimate(mean, None, None, seeds, "too few seeds")
+    parts = [statistics.variance(sample) / len(sample) for sample in samples]
+    error = math.sqrt(sum(parts)) / len(samples)
+    free = sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, samples, strict=True))
+    freedom = sum(parts) ** 2 / free if free else math.inf
+    width = student_quantile(0.95, max(int(freedom), 1)) * error if error else 0.0
+    return Estimate(mean, mean - width, mean + width, seeds, "Welch")
 
 
 def censored(column: Sequence[Reach]) -> bool:
     """Whether the median of the episodes rests on runs that never arrived, so that it is a lower bound."""
     middle = statistics.median(one.episodes for one in column)
     return any(not one.reached and one.episodes <= middle for one in column)
+
+
+def spread(estimate: Estimate, digits: int) -> str:
+    """An estimate with its interval, e.g. ``-12.30 (-13.10 … -11.50)``."""
+    text = f"{estimate.value:,.{digits}f}"
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} ({estimate.low:,.{digits}f} … {estimate.high:,.{digits}f})"

@@ -79,6 +79,7 @@ def _measure(job: dict[str, Any], model: Path, store: Path) -> dict[str, Any] | 
         "success": sum(episode.success for episode in episodes) / len(episodes),
         "turns": sum(len(episode.turns) for episode in episodes) / len(episodes),
         "measured_episodes": len(episodes),
+        "measured_tasks": len({episode.task for episode in episodes}),
     }
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
-import numpy as np
 import pytest
 from hypothesis import given
 
@@ -69,8 +68,7 @@ settings = { level = "turn" }
 def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield
-    ours = {"study", "study_config", "study_curves", "study_plan", "study_report", "study_statistics"}
-    for name in [name for name in sys.modules if name in ours]:
+    for name in [name for name in sys.modules if name == "study" or name.startswith("study_")]:
         del sys.modules[name]
 
 
@@ -210,6 +208,16 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
     assert (BENCHMARKS / "studies" / f"{name}.toml").read_text().startswith("# ")
 
 
+def test_no_rate_is_chosen_by_the_luck_that_is_reported(tmp_path: Path) -> None:
+    study = importlib.import_module("study")
+    (tmp_path / "same.toml").write_text(SMALL.replace("attempts = 1", "attempts = 1, seed = 7, sweep_seed = 7"))
+    with pytest.raises(ConfigError, match="sweep and report are both measured with the seed 7"):
+        load_study(str(tmp_path / "same.toml"))
+    (tmp_path / "small.toml").write_text(SMALL)
+    small = load_study(str(tmp_path / "small.toml"))
+    assert study.measuring_seed(small, 0) != study.measuring_seed(small, 100)
+
+
 def test_unknown_studies_and_learners_are_told(small: Path) -> None:
     with pytest.raises(ConfigError, match="there is no study 'maze-of'; there are limits, maze-fo"):
         load_study("maze-of")
@@ -218,51 +226,6 @@ def test_unknown_studies_and_learners_are_told(small: Path) -> None:
     small.write_text(SMALL.replace('after = "bc"', 'after = "cb"'))
     with pytest.raises(UsageError, match="no learner 'cb'"):
         load_study(str(small))
-
-
-def test_a_threshold_is_reached_at_the_first_evaluation_above_it(report: Any) -> None:
-    trace = [(0.0, -80.0), (50.0, -30.0), (100.0, -40.0), (150.0, -10.0)]
-    assert report.reach(trace, -40.0) == report.Reach(50.0, True)
-    assert report.reach(trace, -80.0) == report.Reach(0.0, True)
-    assert report.reach(trace, -5.0) == report.Reach(150.0, False), "all its episodes are a lower bound"
-    assert report.reach([], -5.0) == report.Reach(0.0, False)
-
-
-def test_the_ratio_is_of_medians_and_each_side_is_resampled_alone(report: Any) -> None:
-    certain = report.ratio_of_medians([400.0] * 5, [100.0] * 6)
-    assert (certain.value, certain.low, certain.high) == (4.0, 4.0, 4.0), "mixing the sides would spread it"
-    spread = report.ratio_of_medians([300.0, 350.0, 400.0, 800.0, 900.0], [50.0, 60.0, 100.0, 150.0, 200.0])
-    assert spread.value == 4.0
-    assert spread.low < 4.0 < spread.high
-    assert (spread.low, spread.high) >= (300 / 200, 300 / 50)
-    assert spread.high <= 900 / 50
-
-
-@pytest.mark.parametrize("seeds", [5, 10])
-def test_intervals_over_seeds_cover_the_mean_as_often_as_they_say(report: Any, seeds: int) -> None:
-    draws = np.random.default_rng(0).normal(3.0, 2.0, size=(4000, seeds))
-    found = [report.over_seeds(row.tolist()) for row in draws]
-    assert 0.93 < sum(one.low <= 3.0 <= one.high for one in found) / len(found) < 0.97
-
-
-@pytest.mark.parametrize("seeds", range(1, 5))
-def test_a_few_seeds_get_a_mean_and_no_interval(report: Any, seeds: int) -> None:
-    found = report.over_seeds([float(seed) for seed in range(seeds)])
-    assert (found.value, found.low, found.high) == ((seeds - 1) / 2, None, None)
-
-
-def test_bounds_are_marked_where_the_median_never_arrived(report: Any) -> None:
-    arrived, late = report.Reach(100.0, True), report.Reach(500.0, False)
-    assert not report.censored([arrived, arrived, late])
-    assert report.censored([arrived, late, late])
-    assert report.ratio_cell([late] * 3, [arrived] * 3).startswith("≥ 5.0")
-    assert report.ratio_cell([arrived] * 3, [late] * 3) == "–", "a bound below says nothing"
-    assert report.median_cell([arrived, arrived, late]).endswith("2 of 3")
-
-
-def test_the_mean_over_tasks_resamples_within_each(report: Any) -> None:
-    estimate = report.aggregate({"a": [10.0] * 5, "b": [90.0] * 6})
-    assert (estimate.value, estimate.low, estimate.high) == (50.0, 50.0, 50.0)
 
 
 def test_learners_that_all_studies_have_are_put_together(report: Any, tmp_path: Path) -> None:
@@ -275,21 +238,14 @@ def test_learners_that_all_studies_have_are_put_together(report: Any, tmp_path: 
     assert "only-a" not in text
 
 
-def test_how_often_one_is_better_counts_pairs_of_seeds(report: Any) -> None:
-    found = report.improvement([1.0, 2.0], [2.0, 3.0])
-    assert found.value == (0.5 + 3) / 4, "three pairs are better, one is equal"
-    assert (found.low, found.high) == (None, None), "two seeds support no interval"
-    certain = report.improvement([1.0] * 5, [2.0] * 5)
-    assert (certain.value, certain.low, certain.high) == (1.0, 1.0, 1.0)
-
-
-def test_what_was_clipped_is_a_mean_over_steps_and_missing_without_ratios(report: Any, tmp_path: Path) -> None:
+def test_what_was_clipped_is_a_mean_over_steps_and_missing_without_ratios(tmp_path: Path) -> None:
+    clipping_of = importlib.import_module("study_rows").clipping_of
     clipped = [{"step": n + 1, "clip_low": 0.1 * n, "clip_high": 0.0, "ratio_p99": 1.5} for n in range(3)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in clipped))
-    found = report.clipping_of(read_run(tmp_path))
+    found = clipping_of(read_run(tmp_path))
     assert (found.low, found.high, found.p99) == (pytest.approx(0.1), 0.0, 1.5)
     (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 0.0}) + "\n")
-    assert report.clipping_of(read_run(tmp_path)) is None
+    assert clipping_of(read_run(tmp_path)) is None
 
 
 def test_a_section_replaces_itself_and_nothing_else(report: Any, tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""Tables of a study about environment episodes: equal budgets, and episodes until a return is reached."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from study_config import Study
+from study_rows import Row
+from study_statistics import Reach, censored, median, over_seeds, ratio_of_medians, reach, spread, value_at
+
+EQUAL = 1.05
+"""Ratio of episode budgets up to which they count as equal."""
+
+
+def budget_table(rows: Sequence[Row]) -> list[str]:
+    """If online learners played different numbers of episodes, their returns after the smallest of these numbers."""
+    budgets = {
+        row.name: statistics.fmean(line["episodes"] for line in row.lines) for row in rows if row.lines and online(row)
+    }
+    if len(budgets) < 2 or max(budgets.values()) <= EQUAL * min(budgets.values()):
+        return []
+    least = min(budgets.values())
+    lines = [
+        f"**Unequal budgets**: the scores above are after different numbers of episodes. After at most {least:,.0f}, "
+        "by the last two evaluations during training:",
+        "",
+        f"| learner | episodes in all | return after {least:,.0f} |",
+        "|---|---|---|",
+    ]
+    for row in rows:
+        if row.name in budgets:
+            found = [value for trace in row.traces if (value := value_at(trace, least)) is not None]
+            cell = spread(over_seeds(found), 2) if found else "–"
+            lines.append(f"| {row.name} | {budgets[row.name]:,.0f} | {cell} |")
+    return lines
+
+
+def online(row: Row) -> bool:
+    """Whether a learner played episodes."""
+    return any(trace and trace[-1][0] for trace in row.traces)
+
+
+def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
+    """Episodes until a curve first reaches each threshold: medians over seeds, and the ratio of the two compared."""
+    slow, fast = study.against
+    played = [row for row in rows if online(row)]
+    heads = [f"to {threshold:g}" for threshold in study.thresholds]
+    lines = [f"| learner | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    found = {row.name: [[reach(t, threshold) for t in row.traces] for threshold in study.thresholds] for row in played}
+    for name, columns in found.items():
+        lines.append(f"| {name} | {' | '.join(median_cell(column) for column in columns)} |")
+    if slow in found and fast in found:
+        cells = [ratio_cell(a, b) for a, b in zip(found[slow], found[fast], strict=True)]
+        lines.append(f"| **{slow} : {fast}** | {' | '.join(cells)} |")
+    return lines if played else []
+
+
+def median_cell(column: Sequence[Reach | None]) -> str:
+    """The median over seeds with its interval, and how many seeds reached it; ``≥`` where the median one did not.
+
+    Seeds that started above the threshold are left out, and counted.
+    """
+    counted = [one for one in column if one is not None]
+    above = f", {len(column) - len(counted)} started above" if len(counted) < len(column) else ""
+    if not counted:
+        return f"–{above}"
+    bound = "≥ " if censored(counted) else ""
+    reached = sum(one.reached for one in counted)
+    return f"{bound}{spread(median([one.episodes for one in counted]), 0)}, {reached} of {len(counted)}{above}"
+
+
+def ratio_cell(slow: Sequence[Reach | None], fast: Sequence[Reach | None]) -> str:
+    """The ratio of medians: a lower bound if the slower one's median run never arrived."""
+    late, early = ([one for one in column if one is not None] for column in (slow, fast))
+    if not late or not early or censored(early):
+        return "–"
+    ratio = ratio_of_medians([one.episodes for one in late], [one.episodes for one in early])
+    return f"{'≥ ' if censored(late) else ''}{ratio:,.1f}"

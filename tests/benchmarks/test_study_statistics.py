@@ -1,0 +1,162 @@
+"""The numbers of a study's report: intervals cover what they say, and learners are compared at equal budgets."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from turnwise.evals.statistics import Estimate
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+if not BENCHMARKS.is_dir():
+    pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield
+    for name in [name for name in sys.modules if name == "study" or name.startswith("study_")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def numbers() -> Any:
+    return importlib.import_module("study_statistics")
+
+
+@pytest.fixture
+def tables() -> Any:
+    return importlib.import_module("study_episodes")
+
+
+def coverage(truth: float, draw: Callable[[np.random.Generator], Estimate], times: int = 2000) -> float:
+    """The share of simulated studies whose interval contains the truth."""
+    rng = np.random.default_rng(0)
+    found = [draw(rng) for _ in range(times)]
+    assert all(one.low is not None and one.high is not None for one in found)
+    return sum(one.low <= truth <= one.high for one in found) / times  # type: ignore[operator]
+
+
+# -- coverage of every interval that a study prints -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_intervals_of_a_mean_over_seeds_cover_it(numbers: Any, seeds: int) -> None:
+    assert 0.93 < coverage(3.0, lambda rng: numbers.over_seeds(rng.normal(3.0, 2.0, seeds).tolist())) < 0.97
+
+
+@pytest.mark.parametrize("seeds", [5, 7, 10, 20])
+def test_intervals_of_a_median_over_seeds_cover_it(numbers: Any, seeds: int) -> None:
+    """Also of skewed episodes: order statistics do not care."""
+    assert 0.925 < coverage(1.0, lambda rng: numbers.median(np.exp(rng.normal(0, 1, seeds)).tolist()), 4000) < 0.97
+
+
+@pytest.mark.parametrize(("few", "many"), [(5, 5), (10, 10)])
+@pytest.mark.parametrize("shift", [0.0, 0.7, 1.5, 2.2])
+def test_intervals_of_the_probability_of_improvement_cover_it(numbers: Any, few: int, many: int, shift: float) -> None:
+    """The bootstrap's excluded 1/2 in 27 % of studies without a difference."""
+    truth = statistics.NormalDist().cdf(shift / math.sqrt(2))
+
+    def draw(rng: np.random.Generator) -> Estimate:
+        found: Estimate = numbers.improvement(rng.normal(0, 1, few).tolist(), rng.normal(shift, 1, many).tolist())
+        return found
+
+    assert 0.93 < coverage(truth, draw, 800) < 0.975
+
+
+@pytest.mark.parametrize("seeds", [(5, 5), (5, 10, 10)])
+def test_intervals_of_a_mean_over_tasks_cover_it(numbers: Any, seeds: tuple[int, ...]) -> None:
+    def draw(rng: np.random.Generator) -> Estimate:
+        found: Estimate = numbers.aggregate(
+            {str(task): rng.normal(10.0 * task, 1.0 + task, size).tolist() for task, size in enumerate(seeds)}
+        )
+        return found
+
+    assert 0.93 < coverage(10.0 * statistics.fmean(range(len(seeds))), draw) < 0.97
+
+
+@pytest.mark.parametrize("seeds", range(1, 5))
+def test_a_few_seeds_get_a_number_and_no_interval(numbers: Any, seeds: int) -> None:
+    values = [float(seed) for seed in range(seeds)]
+    found = [numbers.over_seeds(values), numbers.median(values), numbers.aggregate({"a": values, "b": values})]
+    found.append(numbers.improvement(values, values))
+    assert [one.value for one in found] == [(seeds - 1) / 2] * 3 + [0.5]
+    assert all((one.low, one.high) == (None, None) for one in found)
+
+
+def test_an_interval_of_a_probability_has_a_width_even_if_all_seeds_agree(numbers: Any) -> None:
+    found = numbers.improvement([1.0] * 5, [2.0] * 5)
+    assert found.value == found.high == 1.0
+    assert 0.5 < found.low < 0.7, "ten numbers are not certainty"
+    assert numbers.improvement([1.0, 2.0], [2.0, 3.0]).value == (0.5 + 3) / 4, "three pairs are better, one is equal"
+
+
+# -- episodes to a return ---------------------------------------------------------------------------------------------
+
+
+def test_a_threshold_is_reached_by_the_mean_of_an_evaluation_and_its_neighbors(numbers: Any) -> None:
+    lucky = [(0.0, -80.0), (50.0, -30.0), (100.0, -70.0), (150.0, -60.0)]
+    assert numbers.smoothed(lucky)[1] == (50.0, -60.0)
+    assert numbers.reach(lucky, -40.0) == numbers.Reach(150.0, False), "one lucky evaluation reaches nothing"
+    steady = [(0.0, -80.0), (50.0, -45.0), (100.0, -35.0), (150.0, -30.0)]
+    assert numbers.reach(steady, -40.0) == numbers.Reach(100.0, True)
+    assert numbers.reach([], -5.0) == numbers.Reach(0.0, False)
+
+
+def test_a_start_above_the_threshold_is_left_out(numbers: Any, tables: Any) -> None:
+    above = numbers.reach([(0.0, -30.0), (50.0, -20.0)], -40.0)
+    assert above is None, "0 episodes would make a ratio infinite"
+    arrived = numbers.Reach(100.0, True)
+    assert tables.median_cell([above, arrived]) == "100, 1 of 1, 1 started above"
+    assert tables.median_cell([above]) == "–, 1 started above"
+    assert tables.ratio_cell([arrived], [above]) == tables.ratio_cell([above], [arrived]) == "–"
+
+
+def test_bounds_are_marked_where_the_median_never_arrived(numbers: Any, tables: Any) -> None:
+    arrived, late = numbers.Reach(100.0, True), numbers.Reach(500.0, False)
+    assert not numbers.censored([arrived, arrived, late])
+    assert numbers.censored([arrived, late, late])
+    assert tables.ratio_cell([late] * 3, [arrived] * 3) == "≥ 5.0"
+    assert tables.ratio_cell([arrived] * 3, [late] * 3) == "–", "a bound below says nothing"
+    assert tables.median_cell([arrived, arrived, late]).endswith("2 of 3")
+
+
+# -- equal budgets ----------------------------------------------------------------------------------------------------
+
+
+def row(name: str, episodes: float, trace: list[tuple[float, float]], seeds: int = 5) -> Any:
+    rows = importlib.import_module("study_rows")
+    return rows.Row(name, None, ({"episodes": episodes},) * seeds, (trace,) * seeds, (None,) * seeds, 0)
+
+
+def test_unequal_budgets_are_named_and_compared_at_the_smallest(tables: Any) -> None:
+    slow = row("ppo", 1920.0, [(0.0, -9.0), (640.0, -6.0), (1280.0, -3.0), (1920.0, -3.0)])
+    fast = row("archer", 1280.0, [(0.0, -9.0), (640.0, -8.0), (1280.0, -7.0)])
+    offline = row("bc", 0.0, [(0.0, -9.0)])
+    text = "\n".join(tables.budget_table([offline, slow, fast]))
+    assert "Unequal budgets" in text
+    assert "| ppo | 1,920 | -4.50 (-4.50 … -4.50) |" in text, "the mean of the evaluations at 640 and 1,280"
+    assert "| archer | 1,280 | -7.50 (-7.50 … -7.50) |" in text
+    assert "bc" not in text
+    assert tables.budget_table([offline, slow, row("loop", 1900.0, slow.traces[0])]) == []
+
+
+def test_what_was_measured_is_printed_and_not_what_was_asked_for() -> None:
+    report, config = importlib.import_module("study_report"), importlib.import_module("study_config")
+    study = config.load_study("wordle-small")
+    played = row("bc", 0.0, [])
+    lines = ({"measured_episodes": 186, "measured_tasks": 62},)
+    said = report.measured(study, [replace(played, lines=lines)])
+    assert said == "Each run is measured in 186 episodes of 62 tasks (300 were asked for)."
+    older = report.measured(study, [replace(played, lines=({"measured_episodes": 300},))])
+    assert older == "Each run is measured in 300 episodes."
