@@ -111,6 +111,24 @@ def test_false_alarms_are_as_rare_as_promised(make_episode: Make) -> None:
     assert alarms <= 18
 
 
+@pytest.mark.slow
+@pytest.mark.shift
+@pytest.mark.parametrize("paired", [True, False])
+def test_intervals_of_a_difference_cover_it(make_episode: Make, paired: bool) -> None:
+    """300 pairs of runs, 50 tasks of varying difficulty; the second policy solves half of what the first does not."""
+    rng, hits = np.random.default_rng(5), 0
+    for _ in range(300):
+        chance = rng.beta(1, 1, 50)
+        other = chance if paired else rng.beta(1, 1, 50)
+        a = run(make_episode, (rng.random(50) < chance).tolist())
+        b = run(make_episode, (rng.random(50) < (1 + other) / 2).tolist(), first=0 if paired else 1000)
+        found = compare(a, b).success.difference
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= 0.25 <= found.high
+    assert 0.92 <= hits / 300 <= 0.98, "a standard error is 1.3 points"
+
+
 def test_one_task_gives_no_verdict_on_returns(make_episode: Make) -> None:
     comparison = compare([make_episode()], [make_episode()])
     assert comparison.mean_return.verdict().startswith("no verdict")

@@ -163,6 +163,23 @@ def test_clustered_interval_covers_where_wilson_does_not(alike: float) -> None:
         assert coverage(truth, plain) < 0.85, "the plain interval must be seen to fail, or clustering is for nothing"
 
 
+@pytest.mark.parametrize(("tasks", "attempts"), [(10, 20), (25, 4), (100, 3), (50, 1), (20, 8)])
+def test_intervals_of_a_success_rate_cover_it(tasks: int, attempts: int) -> None:
+    rng, truth, scale = np.random.default_rng(1), 0.3, 1 / 0.3 - 1
+    estimates = []
+    for _ in range(1000):
+        rates = rng.beta(truth * scale, (1 - truth) * scale, tasks)
+        values = (rng.random((tasks, attempts)) < rates[:, None]).ravel().tolist()
+        estimates.append(proportion(values, np.repeat(np.arange(tasks), attempts).tolist()))
+    assert 0.93 <= coverage(truth, estimates) <= 0.975
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 10])
+def test_intervals_of_a_mean_over_seeds_cover_it(seeds: int) -> None:
+    draws = np.random.default_rng(2).normal(-7.0, 3.0, size=(2000, seeds))
+    assert 0.93 <= coverage(-7.0, [student(row.tolist()) for row in draws]) <= 0.97
+
+
 @pytest.mark.parametrize(("truth", "n"), [(0.5, 20), (0.05, 60), (0.95, 100), (0.8, 200)])
 def test_wilson_coverage_is_exact_enough(truth: float, n: int) -> None:
     """No simulation: the coverage is a finite sum over the binomial."""
