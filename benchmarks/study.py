@@ -137,7 +137,7 @@ class Harness:
             "splits": [study.measure.split],
             "levels": study.levels or [],
             "group_size": study.measure.attempts,
-            "seed": measuring_seed(study, job.seed),
+            "seed": plan.measuring_seed(study, job.seed),
             "concurrency": 256,
         }
         order = {
@@ -225,11 +225,6 @@ def read_results(path: Path) -> list[dict[str, Any]]:
             continue
         found[job_of(line), line["measure"]] = line
     return list(found.values())
-
-
-def measuring_seed(study: Study, seed: int) -> int:
-    """Return the seed of tasks and luck with which the run of a seed is measured."""
-    return study.measure.seed if seed < plan.SWEEP_SEED else study.measure.sweep_seed
 
 
 def measure_digest(study: Study) -> str:

@@ -51,6 +51,11 @@ Outcomes = Mapping[Job, float | None]
 """The mean return that each finished run was measured at; ``None`` where the run failed."""
 
 
+def measuring_seed(study: Study, seed: int) -> int:
+    """Return the seed of tasks and luck with which the run of a seed is measured."""
+    return study.measure.seed if seed < SWEEP_SEED else study.measure.sweep_seed
+
+
 def digest(study: Study, name: str) -> str:
     """Eight hex digits of everything that a learner's run depends on, besides the swept value and the seed."""
     learner = study[name]

@@ -15,12 +15,21 @@ from typing import Literal, Self
 
 import pydantic
 import torch
-from torch import Tensor
 
 from ..errors import UsageError
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
-from .algorithms.archer import ActorKind, ArcherRule, Centring, CriticKind, awr_weight, centred, token_credit
+from .algorithms.archer import (
+    ActorKind,
+    ArcherRule,
+    Centring,
+    CriticKind,
+    awr_weight,
+    centred,
+    described,
+    judged,
+    token_credit,
+)
 from .collect.collect import Experience, NothingPlayed
 from .collect.demonstrations import DemonstrationConfig
 from .collect.resample import Fresh, fresh_utterances
@@ -34,7 +43,6 @@ from .learning.groups import Group
 from .learning.learner import Update
 from .learning.normalizers import normalizer
 from .learning.objective import LossConfig
-from .learning.rates import refuse_high_rate
 from .learning.reference import Reference
 from .learning.updates import summary
 from .learning.utterances import Utterance, pack_utterances
@@ -259,22 +267,10 @@ def imitate(config: ArcherConfig, run: Run, parts: Hierarchy, batch: Sequence[Tr
     return replace(update, metrics={**update.metrics, **described(advantage_B), "awr_capped": capped})
 
 
-def judged(critic: UtteranceCritic, utterances: Sequence[Utterance]) -> Tensor:
-    """Return the advantage of each utterance, ``[B]``."""
-    return critic.advantage([said.prompt_ids for said in utterances], [said.action_ids for said in utterances])
-
-
-def described(advantage_B: Tensor) -> dict[str, float]:
-    """Summarize the advantages as metrics."""
-    return {"advantage": float(advantage_B.mean()), "advantage_std": float(advantage_B.std(correction=0))}
-
-
 def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
     """Build the critic, its replay and the other parts of an opened run; a resumed run restores them."""
     encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
     critic = UtteranceCritic(encoder, config.critic_model, seed=config.seed, dump=run.folder.dump)
-    rate = config.critic_model.optimizer.lr
-    refuse_high_rate("critic_model.optimizer.lr", rate, critic.trainable, usual="about 1e-5")
     rule = ArcherRule(config.critic, config.gamma, config.min_target, config.expectile)
     baseline = None
     if config.baseline == "token":

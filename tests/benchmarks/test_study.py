@@ -208,14 +208,13 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
     assert (BENCHMARKS / "studies" / f"{name}.toml").read_text().startswith("# ")
 
 
-def test_no_rate_is_chosen_by_the_luck_that_is_reported(tmp_path: Path) -> None:
-    study = importlib.import_module("study")
+def test_no_rate_is_chosen_by_the_luck_that_is_reported(plan: Any, tmp_path: Path) -> None:
     (tmp_path / "same.toml").write_text(SMALL.replace("attempts = 1", "attempts = 1, seed = 7, sweep_seed = 7"))
     with pytest.raises(ConfigError, match="sweep and report are both measured with the seed 7"):
         load_study(str(tmp_path / "same.toml"))
     (tmp_path / "small.toml").write_text(SMALL)
     small = load_study(str(tmp_path / "small.toml"))
-    assert study.measuring_seed(small, 0) != study.measuring_seed(small, 100)
+    assert plan.measuring_seed(small, 0) != plan.measuring_seed(small, 100)
 
 
 def test_unknown_studies_and_learners_are_told(small: Path) -> None:

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
-from ..critics.utterance import Known
+from ..critics.utterance import Known, UtteranceCritic
 from ..critics.values import Values
 from ..learning.advantages import leave_one_out
 from ..learning.rows import Rows
+from ..learning.utterances import Utterance
 
 CriticKind = Literal["td", "mc", "iql"]
 ActorKind = Literal["reinforce", "ppo", "awr"]
@@ -112,3 +113,13 @@ def token_credit(rows: Rows, advantage_B: Tensor, baseline: Values | None = None
     """
     paid = rows.with_advantage(advantage_B)
     return paid if baseline is None else rows.with_token_advantage(paid.advantage - baseline.values(rows))
+
+
+def judged(critic: UtteranceCritic, utterances: Sequence[Utterance]) -> Tensor:
+    """Return the advantage of each utterance, ``[B]``."""
+    return critic.advantage([said.prompt_ids for said in utterances], [said.action_ids for said in utterances])
+
+
+def described(advantage_B: Tensor) -> dict[str, float]:
+    """Summarize the advantages as metrics."""
+    return {"advantage": float(advantage_B.mean()), "advantage_std": float(advantage_B.std(correction=0))}

@@ -17,6 +17,7 @@ from ...config import Config
 from ...errors import UsageError
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig
+from ..learning.rates import refuse_high_rate
 from .encoder import CountingEncoder, Encoder, EncoderConfig, encode, encode_pairs
 from .polyak import follow
 from .replay import packed
@@ -120,6 +121,9 @@ class UtteranceCritic:
         config: settings of heads, Polyak averaging and optimizer; ``config.encoder`` is ignored.
         seed: seed of the heads' weights; the global generator keeps its state.
         dump: file for a batch with a non-finite loss.
+
+    Raises:
+        UsageError: the learning rate would destroy so large an encoder.
     """
 
     def __init__(self, encoder: nn.Module, config: CriticConfig, *, seed: int = 0, dump: Path | None = None) -> None:
@@ -134,12 +138,9 @@ class UtteranceCritic:
         self.slow = copy.deepcopy(self.online).requires_grad_(False)
         self._scale = TargetScale([*self.online.last_layers(), *self.slow.last_layers()], memory=MEMORY)
         self._trained = [parameter for parameter in self.online.parameters() if parameter.requires_grad]
+        trained = sum(parameter.numel() for parameter in self._trained)
+        refuse_high_rate("critic_model.optimizer.lr", config.optimizer.lr, trained, usual="about 1e-5")
         self._optimizer = config.optimizer.adamw(self._trained)
-
-    @property
-    def trainable(self) -> int:
-        """Number of trained weights, without those of the slow copy."""
-        return sum(parameter.numel() for parameter in self._trained)
 
     @torch.no_grad()
     def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:

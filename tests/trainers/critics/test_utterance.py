@@ -13,6 +13,7 @@ from turnwise.trainers.critics.encoder import EncoderConfig, NanoEncoder
 from turnwise.trainers.critics.replay import unpacked
 from turnwise.trainers.critics.transitions import Transition
 from turnwise.trainers.critics.utterance import CriticConfig, UtteranceCritic
+from turnwise.trainers.learning import rates
 from turnwise.trainers.learning.learner import OptimizerConfig
 
 from .turns import Bag, step
@@ -268,3 +269,10 @@ def test_units_of_reward_where_there_are_no_others(changes: dict[str, bool]) -> 
     returns = (1.0, 5.0) if changes else (3.0, 3.0)
     critic.update([step((0,), (3,), returned=each) for each in returns], ArcherRule("mc"))
     assert critic.online.get_buffer("units").tolist() == [0.0, 1.0]
+
+
+def test_a_rate_for_nano_models_on_a_large_encoder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rates, "LARGE", 10)
+    with pytest.raises(UsageError, match=r"critic_model.optimizer.lr = 0.001 .*Set about 1e-5"):
+        UtteranceCritic(Bag(), CriticConfig())
+    assert UtteranceCritic(Bag(), CriticConfig(optimizer=OptimizerConfig(lr=1e-5)))
