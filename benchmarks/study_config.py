@@ -68,6 +68,21 @@ class SweepConfig(Config):
     """Seeds per rate."""
 
 
+class StartConfig(Config):
+    """When learners may start from a clone; ``study_start.py`` measures it."""
+
+    gate: bool = True
+    """Whether to refuse a clone that is no fair start. Its measurements are kept in any case."""
+    success: tuple[float, float] = (0.1, 0.4)
+    """Least and largest share of episodes that the clone may solve at temperature 1."""
+    sharper: float = pydantic.Field(default=0.2, ge=0, le=1)
+    """Largest difference between the shares at temperature 0 and 1; beyond it, learning would mostly sharpen."""
+    tasks: int = pydantic.Field(default=40, ge=5)
+    """Number of tasks, or all that the family has."""
+    attempts: int = pydantic.Field(default=4, ge=1)
+    """Episodes per task, at each temperature."""
+
+
 class LearnerConfig(Config):
     """One learner of a study."""
 

@@ -1,0 +1,125 @@
+"""Fair starts: a clone that reads is told apart from one that does not, and the gate says why it is closed."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+from turnwise.agents import FunctionAgent, OracleAgent
+from turnwise.errors import UsageError
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+if not BENCHMARKS.is_dir():
+    pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
+
+
+class Hotter(tw.TurnEnv):
+    """Find a number between 0 and 15; the answers say where it lies."""
+
+    max_turns = 4
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        self.number = task.seed % 16
+        return "Name a number from 0 to 15."
+
+    def act(self, action: tw.Action) -> Any:
+        said = action.integer()
+        if said == self.number:
+            return tw.success("Right.")
+        return tw.running(f"It is {'above' if self.number > said else 'below'} {said}.", reward=-0.1)
+
+    def oracle(self) -> str:
+        return str(self.number)
+
+
+TASKS = [tw.TaskSpec("Hotter", seed=seed) for seed in range(16)]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module("study_start")
+    for name in ("study_start", "study_config"):
+        sys.modules.pop(name, None)
+
+
+def halving(context: Any) -> Any:
+    """Halve the interval that the answers leave: a policy that reads."""
+    low, high = 0, 15
+
+    def say(text: str) -> str:
+        nonlocal low, high
+        words = text.rstrip(".").split()
+        if words[:2] == ["It", "is"]:
+            low, high = (int(words[3]) + 1, high) if words[2] == "above" else (low, int(words[3]) - 1)
+        return str((low + high) // 2)
+
+    return say
+
+
+def counting(context: Any) -> Any:
+    """Count, whatever the answers are: a policy that does not read."""
+    numbers = iter(range(16))
+    return lambda text: str(next(numbers))
+
+
+def measured(start: Any, policy: Any, tasks: Any = TASKS) -> Any:
+    return start.measure_start(Hotter, lambda _: FunctionAgent(factory=policy), OracleAgent(), tasks, attempts=2)
+
+
+def test_a_policy_that_reads_earns_more_than_its_blind_twin(start: Any) -> None:
+    found = measured(start, halving)
+    assert found.plays["T=1"].success > 0.9
+    assert found.plays["blind"].success < 0.5
+    assert 0 < found.low < found.reads < found.high
+    assert found.plays["oracle"].success == 1.0
+
+
+def test_a_policy_that_does_not_read_is_refused(start: Any) -> None:
+    found = measured(start, counting)
+    assert found.reads == 0, "other answers change nothing that it does"
+    (fault, *_) = found.faults(importlib.import_module("study_config").StartConfig())
+    assert "it does not read" in fault
+
+
+def test_what_the_shadow_shows_is_another_tasks_and_what_it_pays_is_its_own(start: Any) -> None:
+    env = start.Shadow(Hotter(), Hotter(), TASKS)
+    first, _ = env.reset(options={"task": TASKS[4]})
+    assert first.text == "Name a number from 0 to 15."
+    observation, reward, terminated, *_ = env.step("5")
+    assert observation.text == "It is above 5.", "the other episode's number is 12"
+    assert (reward, terminated) == (-0.1, False)
+    assert env.step("12")[0].text == "It is above 5.", "the other episode ends: its last answer is repeated"
+    _, reward, terminated, *_ = env.step("4")
+    assert (reward, terminated) == (1.0, True)
+
+
+@pytest.mark.parametrize(
+    ("now", "greedy", "said"),
+    [
+        (0.05, 0.05, "solves 5% .* not 10% to 40%"),
+        (0.6, 0.6, "solves 60%"),
+        (0.3, 0.8, "only sharpen"),
+        (0.3, 0.4, None),
+    ],
+)
+def test_the_gate_says_why(start: Any, now: float, greedy: float, said: str | None) -> None:
+    plays = {"T=1": {"reward": 0, "success": now}, "T=0": {"reward": 0, "success": greedy}}
+    found = start.Start(plays=plays, reads=1.0, low=0.5, high=1.5)
+    faults = found.faults(importlib.import_module("study_config").StartConfig())
+    if said is None:
+        assert not faults
+    else:
+        assert any(re.search(said, fault) for fault in faults)
+
+
+def test_too_few_tasks_show_nothing(start: Any) -> None:
+    with pytest.raises(UsageError, match="4 tasks cannot show whether a clone reads"):
+        measured(start, counting, TASKS[:4])
