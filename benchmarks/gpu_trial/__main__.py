@@ -1,0 +1,63 @@
+"""Run the parts of the trial, each in a process with a time limit of its own, and write the report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from trial import LINES, Trial, lines_of, write_report
+
+HERE = Path(__file__).resolve().parent
+PARTS = {"correctness": 5.0, "speed": 7.5, "learning": 7.0}
+"""Parts in the order of their value, with their time limits in minutes."""
+
+
+def main() -> int:
+    """Return 1 if a check failed, 2 if there is no GPU to try."""
+    parser = argparse.ArgumentParser(prog="gpu-trial", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("runs/gpu-trial"), help="folder of lines and report")
+    parser.add_argument("--parts", default=",".join(PARTS), help="parts to run, with commas (default: all)")
+    parser.add_argument("--minutes", type=float, help="time limit of each part, instead of its own")
+    parser.add_argument("--plan", action="store_true", help="run everything at nano shapes on the CPU: is it ready?")
+    words = parser.parse_args()
+    chosen = words.parts.split(",")
+    if unknown := [part for part in chosen if part not in PARTS]:
+        parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
+    import torch
+
+    if not words.plan and not torch.cuda.is_available():
+        print("gpu-trial: torch sees no GPU here; --plan runs the parts at nano shapes on the CPU", file=sys.stderr)
+        return 2
+    words.out.mkdir(parents=True, exist_ok=True)
+    for part in chosen:
+        _run(part, words.out, plan=words.plan, minutes=words.minutes or PARTS[part])
+    found = lines_of(words.out)
+    report = write_report(words.out, found)
+    failed = [line for line in found if not line["ok"]]
+    print(f"{len(found)} checks, {len(failed)} failed: {report}")
+    return 1 if failed else 0
+
+
+def _run(part: str, out: Path, *, plan: bool, minutes: float) -> None:
+    """Run one part; its failure or time limit is a line, and the next part runs all the same."""
+    command = [sys.executable, "-W", "ignore", str(HERE / f"{part}.py"), str(out), *(["--plan"] if plan else [])]
+    print(f"{part} (at most {minutes:g} min)", flush=True)
+    log = out / f"{part}.log"
+    with log.open("w", encoding="utf-8") as file:
+        try:
+            code = subprocess.run(
+                command, stdout=file, stderr=subprocess.STDOUT, timeout=60 * minutes, env=os.environ, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            Trial(out, part, plan=plan).line("time limit", ok=False, note=f"stopped after {minutes:g} min; see {log}")
+            return
+    if code:
+        Trial(out, part, plan=plan).line("process", ok=False, note=f"exit code {code}; see {log}")
+
+
+if __name__ == "__main__":
+    print(f"lines: {LINES}", flush=True)
+    sys.exit(main())
