@@ -72,7 +72,7 @@ class StartConfig(Config):
     """When learners may start from a clone; ``study_start.py`` measures it."""
 
     gate: bool = True
-    """Whether to refuse a clone that is no fair start. Its measurements are kept in any case."""
+    """Whether to refuse a clone that is not a fair start. Its measurements are kept in any case."""
     success: tuple[float, float] = (0.1, 0.4)
     """Least and largest share of episodes that the clone may solve at temperature 1."""
     sharper: float = pydantic.Field(default=0.2, ge=0, le=1)

@@ -133,7 +133,7 @@ def measure_start(
         make: creates the environment.
         agent_at: creates the clone's agent at a temperature.
         oracle: agent of the oracle.
-        tasks: at least two tasks of each split and level.
+        tasks: tasks, two or more of each split and level.
         attempts: episodes per task.
         seed: seed of the play.
 

@@ -1,4 +1,4 @@
-"""Fair starts: a clone that reads is told apart from one that does not, and the gate says why it is closed."""
+"""Fair starts: the gate distinguishes a clone that reads from one that does not, and names its reason."""
 
 from __future__ import annotations
 
