@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from ..config import Config
 from ..errors import ModelError
 
-TokenizerKind = Literal["word", "byte", "bpe"]
+TokenizerKind = Literal["word", "byte", "bpe", "bpe-digits"]
 Size = Literal["0.1M", "0.5M", "2M", "8M", "30M"]
 
 # hidden, layers, heads, head_dim, intermediate: parameters outside the embedding, rounded, name the size.
@@ -48,7 +48,8 @@ class NanoConfig(Config):
     """Shape and tokenizer of a model built from scratch."""
 
     tokenizer: TokenizerKind = "word"
-    """Tokenizer: words and punctuation, bytes, or byte-pair merges learned from the texts."""
+    """Tokenizer: words and punctuation, bytes, or byte-pair merges learned from the texts, which ``bpe-digits`` never
+    learns across digits."""
     size: Size = "0.5M"
     """Parameters outside the embedding: 0.1M, 0.5M, 2M, 8M or 30M."""
     hidden: int | None = pydantic.Field(default=None, ge=1)
@@ -87,15 +88,15 @@ def build_tokenizer(
 
     Args:
         kind: "word" splits on words and punctuation and round-trips text of single spaces and newlines within
-            its vocabulary; "byte" and "bpe" round-trip everything.
+            its vocabulary; "byte", "bpe" and "bpe-digits" (each digit is a token) round-trip everything.
         texts: texts for the vocabulary; "byte" needs none.
         vocab_size: number of ordinary tokens to keep ("word": the most frequent; "bpe": bytes and merges).
 
     Raises:
-        ModelError: "word" or "bpe" without texts, or an unknown kind.
+        ModelError: a kind other than "byte" without texts, or an unknown kind.
     """
     corpus = list(texts)
-    if kind in ("word", "bpe") and not any(corpus):
+    if kind in ("word", "bpe", "bpe-digits") and not any(corpus):
         raise ModelError(f"a {kind!r} tokenizer is built from texts, but there are none; pass some observations")
     match kind:
         case "word":
@@ -104,8 +105,10 @@ def build_tokenizer(
             core = _byte_level({}, [])
         case "bpe":
             core = _byte_level(*_learn_merges(corpus, vocab_size))
+        case "bpe-digits":
+            core = _byte_level(*_learn_merges(corpus, vocab_size, digits=True), digits=True)
         case _:
-            raise ModelError(f"tokenizer kind {kind!r} is unknown; choose word, byte or bpe")
+            raise ModelError(f"tokenizer kind {kind!r} is unknown; choose word, byte, bpe or bpe-digits")
     special = [PAD, STOP, *ROLES.values()]
     core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
     core.add_tokens([AddedToken(token, special=False, normalized=False) for token in MARKS])
@@ -191,8 +194,10 @@ def _segments(text: str) -> list[str]:
     return [segment for segment in text.split("\0") if segment]
 
 
-def _learn_merges(texts: list[str], vocab_size: int) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    core = _byte_level({}, [])
+def _learn_merges(
+    texts: list[str], vocab_size: int, *, digits: bool = False
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    core = _byte_level({}, [], digits=digits)
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
     )
@@ -201,9 +206,12 @@ def _learn_merges(texts: list[str], vocab_size: int) -> tuple[dict[str, int], li
     return learned["vocab"], [tuple(merge) for merge in learned["merges"]]
 
 
-def _byte_level(vocab: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
+def _byte_level(vocab: dict[str, int], merges: list[tuple[str, str]], *, digits: bool = False) -> Tokenizer:
     vocab = vocab or {byte: i for i, byte in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     core = Tokenizer(models.BPE(vocab=vocab, merges=merges))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if digits:
+        apart = pre_tokenizers.Digits(individual_digits=True)
+        core.pre_tokenizer = pre_tokenizers.Sequence([apart, core.pre_tokenizer])
     core.decoder = decoders.ByteLevel()
     return core

@@ -25,6 +25,7 @@ KINDS: tuple[TokenizerKind, ...] = get_args(TokenizerKind)
 WORD = build_tokenizer("word", TEXTS)
 BYTE = build_tokenizer("byte")
 BPE = build_tokenizer("bpe", TEXTS, vocab_size=280)
+DIGITS = build_tokenizer("bpe-digits", [*TEXTS, "1234 1234 1234 1234"], vocab_size=300)
 words = st.lists(st.sampled_from(["You", "wall", "left", "right", "3", "m"]), min_size=1, max_size=8)
 
 
@@ -35,13 +36,19 @@ def there_and_back(tokenizer: Any, text: str) -> str:
 
 @given(st.text())
 def test_byte_tokenizers_bring_every_text_back(text: str) -> None:
-    for tokenizer in (BYTE, BPE):
+    for tokenizer in (BYTE, BPE, DIGITS):
         assert there_and_back(tokenizer, text) == text
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_words_bring_their_own_texts_back(text: str) -> None:
     assert there_and_back(WORD, text) == text
+
+
+@given(st.integers(min_value=0))
+def test_digits_can_stay_apart(number: int) -> None:
+    assert DIGITS.tokenize(str(number)) == list(str(number))
+    assert DIGITS.unk_token is None
 
 
 @given(lines=st.lists(words, min_size=1, max_size=4))
@@ -72,7 +79,7 @@ def test_control_tokens_in_texts_make_no_words() -> None:
     assert words == {"▁left", "▁go"}
 
 
-@pytest.mark.parametrize("tokenizer", [WORD, BYTE, BPE], ids=KINDS)
+@pytest.mark.parametrize("tokenizer", [WORD, BYTE, BPE, DIGITS], ids=KINDS)
 def test_the_chat_template_costs_a_token_a_message_and_one_to_stop(tokenizer: Any) -> None:
     template = ChatTemplate(tokenizer)
     assert template.stop_ids == (tokenizer.eos_token_id,)
@@ -100,7 +107,7 @@ def test_a_vocabulary_needs_texts(kind: TokenizerKind) -> None:
 
 
 def test_an_unknown_kind_names_the_known_ones() -> None:
-    with pytest.raises(ModelError, match="word, byte or bpe"):
+    with pytest.raises(ModelError, match="word, byte, bpe or bpe-digits"):
         build_tokenizer("sentence", ["a"])  # type: ignore[arg-type]
 
 
