@@ -1,0 +1,27 @@
+"""``Exercise``: a question in words with one right answer, for pre-training and for probing language models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """One question with its answer.
+
+    Args:
+        kind: name of the skill that it exercises.
+        question: text that the model reads.
+        answer: the only right answer.
+        choices: answers to guess from, in an exercise that can be guessed; the right one is among them.
+    """
+
+    kind: str
+    question: str
+    answer: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def chance(self) -> float:
+        """Probability that a random choice is right; 0 if the answer cannot be guessed."""
+        return 1 / len(self.choices) if self.choices else 0.0
