@@ -83,6 +83,38 @@ class Second:
         signal.default_int_handler(kind, frame)
 
 
+class Interrupt:
+    """Whether Ctrl-C was pressed inside a ``deferred`` block."""
+
+    requested = False
+
+
+@contextmanager
+def deferred() -> Iterator[Interrupt]:
+    """While the block runs, let the first Ctrl-C only set ``requested``; the second does what it did before.
+
+    A loop without an event loop checks it between steps, and so never stops midway. Outside the main thread, Ctrl-C
+    stays as it is.
+    """
+    found, before = Interrupt(), signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield found
+        return
+
+    def pressed(kind: int, frame: FrameType | None) -> None:
+        if found.requested:
+            before(kind, frame)
+        found.requested = True
+        if isinstance(before, Second):
+            before.pressed = True
+
+    signal.signal(signal.SIGINT, pressed)
+    try:
+        yield found
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @contextmanager
 def at_once(last_words: str) -> Iterator[None]:
     """While the block runs, let a second Ctrl-C end the process with one line and exit code 130.

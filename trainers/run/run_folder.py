@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pydantic
 
@@ -37,11 +37,25 @@ from ...logs import tell
 from ...rollouts.provenance import provenance
 from .checkpoint import Checkpoint, Checkpoints
 from .metrics import METRICS, read_metrics
-from .settings import TrainConfig
 
 LOG = logging.getLogger(__name__)
 
 CONFIG, CHECKPOINTS, MODEL, BEST, DEMONSTRATIONS = "config.json", "checkpoints", "model", "best", "demonstrations"
+
+
+class ResumableConfig(Protocol):
+    """Settings of a run in steps that can be resumed; a ``Config`` with these fields."""
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def resume(self) -> bool: ...
+
+    @property
+    def checkpoint_every(self) -> int: ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]: ...
 
 
 class RunFolder:
@@ -139,7 +153,7 @@ class RunFolder:
                 ) from None
             yield
 
-    def begin(self, config: Config) -> None:
+    def begin(self, config: Config | ResumableConfig) -> None:
         """Start a run here, also over one that died before it learned or evaluated anything.
 
         Raises:
@@ -149,7 +163,7 @@ class RunFolder:
             raise UsageError(f"{self.path} holds a run already: continue it with --resume, or choose another --out")
         self._write(config)
 
-    def resume(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
+    def resume(self, config: ResumableConfig, *, may_change: Collection[str]) -> Checkpoint | None:
         """Continue the run in this folder: return its newest complete checkpoint, or ``None`` before its first.
 
         A refused run stays as it is, including its settings.
@@ -189,7 +203,7 @@ class RunFolder:
         self._write(config)
         return checkpoint
 
-    def entered(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
+    def entered(self, config: ResumableConfig, *, may_change: Collection[str]) -> Checkpoint | None:
         """Start a run, or find the checkpoint to continue from (``None`` if the run died before its first).
 
         Raises:
@@ -220,7 +234,7 @@ class RunFolder:
                 f"{self.checkpoints.folder}: restore them, or start a new run with another --out"
             )
 
-    def _write(self, config: Config) -> None:
+    def _write(self, config: Config | ResumableConfig) -> None:
         made = {name: value for name, value in asdict(provenance({})).items() if name != "settings"}
         settings = config.model_dump(mode="json")
         data = {"algorithm": self.algorithm, "env": place_of(settings.get("env", "")), "config": settings, "made": made}
@@ -230,12 +244,13 @@ class RunFolder:
         partial.replace(self.path / CONFIG)
 
 
-def _completed(known: dict[str, Any], config_type: type[pydantic.BaseModel]) -> dict[str, Any]:
+def _completed(known: dict[str, Any], config_type: Any) -> dict[str, Any]:
     """Add the defaults of settings that did not exist when a run started, since it ran with these."""
     try:
-        return config_type.model_validate(known).model_dump(mode="json")
+        completed: dict[str, Any] = config_type.model_validate(known).model_dump(mode="json")
     except pydantic.ValidationError:  # a setting that no longer exists; the differences name it
         return known
+    return completed
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], ignored: Collection[str], prefix: str = "") -> list[str]:

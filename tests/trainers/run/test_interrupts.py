@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import threading
 
 import pytest
 
-from turnwise.trainers.run.interrupts import INTERRUPTED, Second, at_once, interruptible
+from turnwise.trainers.run.interrupts import INTERRUPTED, Second, at_once, deferred, interruptible
 
 PROGRAM = """
 import asyncio, os, signal, sys, time
@@ -115,3 +116,37 @@ def test_a_thread_has_no_signals() -> None:
     thread.start()
     thread.join()
     assert found == [3]
+
+
+def test_a_deferred_ctrl_c_is_a_request_and_the_second_is_what_it_was() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with deferred() as interrupt:
+        requests = [interrupt.requested]
+        os.kill(os.getpid(), signal.SIGINT)
+        requests.append(interrupt.requested)
+        assert requests == [False, True], "the first Ctrl-C only asks"
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_deferred_ctrl_c_counts_as_the_first_of_a_command() -> None:
+    with at_once("stopped at once"):
+        handler = signal.getsignal(signal.SIGINT)
+        assert isinstance(handler, Second)
+        with deferred():
+            os.kill(os.getpid(), signal.SIGINT)
+        assert handler.pressed, "the next one ends the process"
+
+
+def test_outside_the_main_thread_nothing_is_deferred() -> None:
+    handlers: list[object] = []
+
+    def work() -> None:
+        with deferred():
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.getsignal(signal.SIGINT)]
