@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "data": "data",
     "export": "export",
     "import": "import_chats",
+    "pretrain": "pretrain",
     "train": "train",
     "endpoint": "endpoint",
     "mcp": "mcp",

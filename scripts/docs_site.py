@@ -101,6 +101,7 @@ def settings_models() -> tuple[type[Any], ...]:
         importlib.import_module(f"turnwise.{name}")
     tops = [importlib.import_module("turnwise.evals.evaluate").EvalConfig]
     tops += [entry.load()[0] for entry in registry.ALGORITHMS.values()]
+    tops.append(importlib.import_module("turnwise.trainers.pretraining.settings").PretrainConfig)
     found = dict.fromkeys(each for top in tops for each in reversed(_bases(top)))
     found |= dict.fromkeys(table for top in tops for table in _tables(top))
     found |= dict.fromkeys(_subclasses(config.Config))

@@ -43,6 +43,7 @@ TRAINERS = {
     "run": 2,
     "algorithms": 2,
     "options": 3,
+    "pretraining": 3,
     "script": 4,
     "__init__": 10,  # the facade
 }

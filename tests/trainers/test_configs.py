@@ -34,7 +34,8 @@ from turnwise.trainers.script import script
 
 from ..agents.fakes import tokenizer
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+SHIPPED = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+CONFIGS = [path for path in SHIPPED if not path.stem.startswith("pretrain-")]
 
 
 def word(path: Path) -> str:

@@ -1,0 +1,62 @@
+"""``turnwise pretrain``: settings, refusals, and the table of probes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from turnwise.cli import main
+from turnwise.config import load_config
+from turnwise.inference.models import save_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.tasks.text.skills import SKILLS
+from turnwise.trainers.options import located
+from turnwise.trainers.pretraining.settings import PretrainConfig
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["pretrain", *words])
+    return int(end.value.code or 0)
+
+
+def test_settings_are_listed_with_their_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--settings") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("  steps [5000]  Training steps in all.") for line in lines)
+    assert any(line.startswith("  nano.tokenizer [bpe-digits]") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["turnwise/Maze-v0"], "pre-training takes settings such as steps=200, but no environment"),
+        (["stpes=3"], "did you mean 'steps'?"),
+        (["steps=0"], "setting 'steps'"),
+        (["--probe", "there-is-none"], "there is no model at there-is-none"),
+        (["--probe", "x", "steps=3"], "--probe takes a model's folder and -n; leave out settings"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*words) in (1, 2)
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_model_is_probed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = build_tokenizer("byte")
+    config = NanoConfig(size="0.1M", tokenizer="byte", layers=1, hidden=16)
+    save_model(build_model(config, tokenizer), tokenizer, tmp_path / "model")
+    assert run("--probe", str(tmp_path / "model"), "-n", "2") == 0
+    out = capsys.readouterr().out
+    assert all(skill in out for skill in SKILLS)
+    assert "chance" in out
+
+
+@pytest.mark.parametrize("size", ["2m", "8m", "30m"])
+def test_presets_parse(size: str) -> None:
+    config = load_config(PretrainConfig, located(f"pretrain-{size}"))
+    assert config.nano.size.lower() == size
+    assert config.out == f"runs/pretrain-{size}"
