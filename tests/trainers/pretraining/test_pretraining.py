@@ -15,6 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from turnwise.config import load_config
 from turnwise.errors import CheckpointError, DivergedError, UsageError
+from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.behaviour_cloning import train as clone
 from turnwise.trainers.pretrain import pretrain
 from turnwise.trainers.pretraining.pretraining import Pretraining
 from turnwise.trainers.pretraining.settings import PretrainConfig
@@ -139,3 +141,13 @@ def test_the_rate_rises_and_falls() -> None:
     assert [config.rate(step) for step in (0, 9, 10)] == pytest.approx([0.1, 1.0, 1.0])
     assert config.rate(60) == pytest.approx(0.55)
     assert config.rate(110) == pytest.approx(0.1)
+
+
+def test_the_model_is_a_start_for_every_trainer(whole: Path, tmp_path: Path) -> None:
+    words = [f"model={whole / 'model'}", f"out={tmp_path}", "steps=1", "batch=4", "threads=1", "progress=false"]
+    words += ["levels=[1]", "demonstrations.count=4", "episodes.concurrency=4", "eval.episodes=2", "agent.max_tokens=8"]
+    result = clone(load_config(CloningConfig, None, ["env=turnwise/Wordle-v1", *words]))
+    assert result.steps == 1
+    before, after = AutoTokenizer.from_pretrained(whole / "model"), AutoTokenizer.from_pretrained(result.model)
+    assert after.chat_template == before.chat_template
+    assert after.get_vocab() == before.get_vocab()
