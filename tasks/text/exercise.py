@@ -14,12 +14,19 @@ class Exercise:
         question: text that the model reads.
         answer: the only right answer.
         choices: answers to guess from, in an exercise that can be guessed; the right one is among them.
+        follow_ups: further questions about the same text, each with its answer, for training only.
     """
 
     kind: str
     question: str
     answer: str
     choices: tuple[str, ...] = ()
+    follow_ups: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def conversation(self) -> tuple[tuple[str, str], ...]:
+        """Every question with its answer, the first one included."""
+        return ((self.question, self.answer), *self.follow_ups)
 
     @property
     def chance(self) -> float:

@@ -30,9 +30,10 @@ def lookup(rng: Rng, names: Names) -> Exercise:
     else:
         relation = "The number of {} is {}." if numbers else "The owner of {} is {}."
         told = " ".join(relation.format(one, other) for one, other in pairs)
+    more = tuple((f"What does {one} have?", other) for one, other in rng.sample(pairs, min(3, count)))
     if rng.random() < 0.25:
-        return Exercise("lookup", f"{told}\nWhat has {value}?", key, tuple(keys))
-    return Exercise("lookup", f"{told}\nWhat does {key} have?", value, tuple(values))
+        return Exercise("lookup", f"{told}\nWhat has {value}?", key, tuple(keys), more)
+    return Exercise("lookup", f"{told}\nWhat does {key} have?", value, tuple(values), more)
 
 
 def marking(rng: Rng, names: Names) -> Exercise:
@@ -56,7 +57,8 @@ def hints(rng: Rng, names: Names) -> Exercise:
     choices = [secret, *wrong[: CANDIDATES - 1]]
     rng.shuffle(choices)
     told = " ".join(f"{guess}: {WORDING.describe(guess, marks)}." for guess, marks in known)
-    return Exercise("hints", f"{told} Which word fits: {', '.join(choices)}?", secret, tuple(choices))
+    more = tuple((f"Does {word} fit?", "Yes" if word == secret else "No") for word in rng.sample(choices, 2))
+    return Exercise("hints", f"{told} Which word fits: {', '.join(choices)}?", secret, tuple(choices), more)
 
 
 def narrowing(rng: Rng, names: Names) -> Exercise:
@@ -74,4 +76,6 @@ def narrowing(rng: Rng, names: Names) -> Exercise:
         asked.append(rng.pick([k for k in kinds if len({k in has[one] for one in left}) == 2]))
     told = " ".join(f"{one}: {', '.join(has[one]) or 'nothing'}." for one in objects)
     answers = " ".join(f"Is it {kind}? {'Yes' if kind in has[secret] else 'No'}." for kind in asked)
-    return Exercise("narrow", f"{told}\n{answers} What is it?", secret, tuple(objects))
+    some = ((rng.pick(objects), rng.pick(kinds)) for _ in range(2))
+    more = tuple((f"Is {one} {kind}?", "Yes" if kind in has[one] else "No") for one, kind in some)
+    return Exercise("narrow", f"{told}\n{answers} What is it?", secret, tuple(objects), more)

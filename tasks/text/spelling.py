@@ -30,7 +30,8 @@ def place(rng: Rng, names: Names) -> Exercise:
     at = rng.randrange(min(len(word), len(PLACES)))
     where = "last" if rng.random() < 0.2 else PLACES[at]
     answer = word[-1] if where == "last" else word[at]
-    return Exercise("letter", f"What is the {where} letter of {word}?", answer, tuple(sorted(set(word))))
+    more = tuple((f"And the {PLACES[i]} one?", word[i]) for i in rng.sample(range(min(len(word), len(PLACES))), 2))
+    return Exercise("letter", f"What is the {where} letter of {word}?", answer, tuple(sorted(set(word))), more)
 
 
 def counting(rng: Rng, names: Names) -> Exercise:

@@ -18,8 +18,6 @@ from ...tasks.text.skills import SKILLS, exercise
 from .settings import PretrainConfig, TextConfig, TranscriptConfig
 from .transcripts import files, has_split, write_transcripts
 
-IGNORED = -100
-"""Target of a token that does not count towards the loss."""
 MEASURED = 64
 """Documents that the mean length of a kind is measured on."""
 
@@ -32,7 +30,7 @@ class Kind:
         name: name in metrics.
         share: share of all tokens.
         text: function from an index to a document, a pure function.
-        answers_only: whether only the agent's messages count towards the loss.
+        answers_only: whether only the agent's messages count towards the loss, with the weight of the whole document.
     """
 
     name: str
@@ -42,10 +40,11 @@ class Kind:
 
 
 def exercises(skill: str, index: int, *, seed: int = 0, held_out: bool = False) -> str:
-    """Return a conversation of one to four exercises of a skill."""
-    count = Rng("conversation", skill, seed, index, held_out).randint(1, 4)
-    some = (exercise(skill, 4 * index + at, seed=seed, held_out=held_out) for at in range(count))
-    return "".join(f"{ROLES['user']}{one.question}{ROLES['assistant']}{one.answer}{STOP}" for one in some)
+    """Return a conversation of one to three exercises of a skill, with their follow-up questions."""
+    count = Rng("conversation", skill, seed, index, held_out).randint(1, 3)
+    some = (exercise(skill, 3 * index + at, seed=seed, held_out=held_out) for at in range(count))
+    pairs = (pair for one in some for pair in one.conversation)
+    return "".join(f"{ROLES['user']}{question}{ROLES['assistant']}{answer}{STOP}" for question, answer in pairs)
 
 
 def page(index: int, text: TextConfig, *, seed: int = 0, split: Split = Split.TRAIN) -> str:
@@ -125,20 +124,25 @@ class Corpus:
         lengths = (sum(len(self.encode(kind, i)[0]) for i in range(MEASURED)) / MEASURED for kind in self.kinds)
         self._weights = [kind.share / length for kind, length in zip(self.kinds, lengths, strict=True)]
 
-    def encode(self, kind: Kind, index: int) -> tuple[list[int], list[int]]:
-        """Return the ids of a document, and for each id the target: itself, or ``IGNORED``."""
-        ids: list[int] = self.tokenizer.encode(kind.text(index), add_special_tokens=False)
-        return ids, self._answers(ids) if kind.answers_only else list(ids)
+    def encode(self, kind: Kind, index: int) -> tuple[list[int], list[float]]:
+        """Return the ids of a document, and the weight of each id in the loss.
 
-    def _answers(self, ids: Sequence[int]) -> list[int]:
-        targets, inside = [], False
+        Answers to exercises carry the weight of their questions too: a short answer to a long question counts as much
+        as the tokens that were read for it.
+        """
+        ids: list[int] = self.tokenizer.encode(kind.text(index), add_special_tokens=False)
+        return ids, self._answers(ids) if kind.answers_only else [1.0] * len(ids)
+
+    def _answers(self, ids: Sequence[int]) -> list[float]:
+        learned, inside = [], False
         for id in ids:
-            targets.append(id if inside else IGNORED)
+            learned.append(inside)
             inside = id == self._answer or (inside and id != self._end)
-        return targets
+        weight = len(ids) / max(1, sum(learned))
+        return [weight * each for each in learned]
 
     def rows(self, step: int, count: int, length: int) -> tuple[Tensor, Tensor]:
-        """Return the ids and targets of a step, two tensors of shape [rows, tokens].
+        """Return the ids and weights of a step, two tensors of shape [rows, tokens].
 
         Documents fill each row one after the other; the last one is cut.
 
@@ -148,17 +152,17 @@ class Corpus:
             length: tokens of a row.
         """
         both = [self._row(Rng("row", self.seed, step, row), length) for row in range(count)]
-        return torch.tensor([ids for ids, _ in both]), torch.tensor([targets for _, targets in both])
+        return torch.tensor([ids for ids, _ in both]), torch.tensor([weights for _, weights in both])
 
-    def _row(self, rng: Rng, length: int) -> tuple[list[int], list[int]]:
+    def _row(self, rng: Rng, length: int) -> tuple[list[int], list[float]]:
         ids: list[int] = []
-        targets: list[int] = []
+        weights: list[float] = []
         while len(ids) < length:
             kind = rng.choices(self.kinds, self._weights)[0]
             more, learned = self.encode(kind, rng.randrange(2**31))
             ids += more
-            targets += learned
-        return ids[:length], targets[:length]
+            weights += learned
+        return ids[:length], weights[:length]
 
 
 def sample_texts(kinds: Sequence[Kind], count: int) -> Mapping[str, list[str]]:

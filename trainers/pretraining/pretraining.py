@@ -15,7 +15,7 @@ from ...inference.models import load_model, resolve_device, save_model
 from ...inference.nano import build_model, build_tokenizer
 from ...inference.transformers_policy import TransformersPolicy
 from ..run.checkpoint import Checkpoint, Checkpoints
-from .corpus import IGNORED, Corpus, Kind, sample_texts
+from .corpus import Corpus, Kind, sample_texts
 from .probes import probe_metrics, probe_policy, probe_scores, probe_suite
 from .settings import PretrainConfig
 
@@ -65,11 +65,11 @@ class Pretraining:
         rate = config.rate(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        ids_RL, targets_RL = self._batch()
-        learned = int((targets_RL[:, 1:] != IGNORED).sum())
+        ids_RL, weight_RL = self._batch()
+        total = float(weight_RL[:, 1:].sum())
         loss = 0.0
-        for ids, targets in _parts(ids_RL, targets_RL, config.microbatch_tokens):
-            part = self._loss(ids, targets) / max(1, learned)
+        for ids, weights in _parts(ids_RL, weight_RL, config.microbatch_tokens):
+            part = self._loss(ids, weights) / max(1.0, total)
             part.backward()  # type: ignore[no-untyped-call]
             loss += float(part.detach())
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm))
@@ -81,7 +81,8 @@ class Pretraining:
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1
-        return {"loss": loss, "lr": rate, "grad_norm": norm, "learned_tokens": float(learned)}
+        learned = float((weight_RL[:, 1:] > 0).sum())
+        return {"loss": loss, "lr": rate, "grad_norm": norm, "learned_tokens": learned}
 
     def _batch(self) -> tuple[Tensor, Tensor]:
         config = self.config
@@ -89,13 +90,13 @@ class Pretraining:
         length = config.long_context if long else config.context
         return self.corpus.rows(self.step, config.batch_tokens // length, length)
 
-    def _loss(self, ids_RL: Tensor, targets_RL: Tensor) -> Tensor:
-        """Return the sum of the losses of all tokens that count."""
-        ids_RL, targets_RL = ids_RL.to(self.device), targets_RL.to(self.device)
+    def _loss(self, ids_RL: Tensor, weight_RL: Tensor) -> Tensor:
+        """Return the weighted sum of the losses of all tokens but the first of each row."""
+        ids_RL, weight_RL = ids_RL.to(self.device), weight_RL.to(self.device)
         with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=self.config.autocast is not None):
             logits_RLV = self.model(input_ids=ids_RL, use_cache=False).logits
         flat = logits_RLV[:, :-1].float().flatten(0, 1)
-        return cross_entropy(flat, targets_RL[:, 1:].flatten(), ignore_index=IGNORED, reduction="sum")
+        return (cross_entropy(flat, ids_RL[:, 1:].flatten(), reduction="none") * weight_RL[:, 1:].flatten()).sum()
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
@@ -105,9 +106,10 @@ class Pretraining:
         for kind in self.unseen.kinds:
             total, learned = 0.0, 0
             for index in range(config.eval.documents):
-                ids, targets = (some[: config.nano.context_length] for some in self.unseen.encode(kind, index))
-                total += float(self._loss(torch.tensor([ids]), torch.tensor([targets])))
-                learned += sum(target != IGNORED for target in targets[1:])
+                ids, weights = self.unseen.encode(kind, index)
+                counted = torch.tensor([weights[: config.nano.context_length]]).gt(0).float()
+                total += float(self._loss(torch.tensor([ids[: config.nano.context_length]]), counted))
+                learned += int(counted[:, 1:].sum())
             found[f"held_out/{kind.name}"] = total / max(1, learned)
         exercises = probe_suite(config.eval.probes)
         policy = TransformersPolicy(self.model, self.tokenizer)
@@ -134,6 +136,6 @@ def _optimizer(model: Any, config: PretrainConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=config.lr, betas=BETAS, fused=True)  # type: ignore[arg-type]
 
 
-def _parts(ids_RL: Tensor, targets_RL: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _parts(ids_RL: Tensor, weight_RL: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
     rows = max(1, tokens // ids_RL.shape[1])
-    return zip(torch.split(ids_RL, rows), torch.split(targets_RL, rows), strict=True)
+    return zip(torch.split(ids_RL, rows), torch.split(weight_RL, rows), strict=True)

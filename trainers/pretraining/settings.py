@@ -67,7 +67,7 @@ class TextConfig(Config):
 
     exercises: Share = 0.5
     """Share of the tokens from exercises: copy, spell, count, compare, look up, follow hints. Only answers count
-    towards the loss."""
+    towards the loss, with the weight of their questions."""
     documents: Share = 0.1
     """Share of the tokens from pages of fictional wikis."""
     transcripts: Share = 0.4

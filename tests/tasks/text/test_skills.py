@@ -160,6 +160,18 @@ def test_objects_that_levels_hold_out_are_no_secrets_of_published_games() -> Non
     assert not hides_held_out_entity(LEVELLED.spec(0, split="test_entity")), "a family with splits guards itself"
 
 
+def test_follow_ups_are_about_the_same_text() -> None:
+    for index in range(COUNT):
+        for skill in ("lookup", "hints", "narrow", "letter"):
+            one = exercise(skill, index)
+            assert one.conversation[0] == (one.question, one.answer)
+            assert one.follow_ups
+        one = exercise("lookup", index)
+        told = one.question.rpartition("\n")[0]
+        for question, answer in one.follow_ups:
+            assert looked_up(Exercise("lookup", f"{told}\n{question}", answer)) == answer
+
+
 def test_an_unknown_skill_is_named() -> None:
     with pytest.raises(TaskError, match="there is no skill 'sing'; choose from copy, spell"):
         exercise("sing", 0)

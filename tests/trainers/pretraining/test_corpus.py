@@ -13,7 +13,7 @@ from turnwise.rollouts.demonstrations import demonstration_tasks
 from turnwise.tasks.games.wordle import secrets
 from turnwise.tasks.rng import Rng
 from turnwise.tasks.spec import Split
-from turnwise.trainers.pretraining.corpus import IGNORED, Corpus, Kind, exercises, kinds, page, shards
+from turnwise.trainers.pretraining.corpus import Corpus, Kind, exercises, kinds, page, shards
 from turnwise.trainers.pretraining.settings import PretrainConfig, TextConfig, TranscriptConfig
 from turnwise.trainers.pretraining.transcripts import SHARD, files, write_transcripts
 
@@ -83,9 +83,9 @@ def test_pages_of_training_and_held_out_wikis_share_no_title() -> None:
     assert titles[0] & titles[1] <= {"About this wiki"}
 
 
-def test_conversations_have_one_to_four_exercises() -> None:
-    counts = {exercises("copy", index).count("<ai>") for index in range(40)}
-    assert counts == {1, 2, 3, 4}
+def test_conversations_have_one_to_three_exercises_with_their_follow_ups() -> None:
+    assert {exercises("copy", index).count("<ai>") for index in range(40)} == {1, 2, 3}
+    assert {exercises("hints", index).count("<ai>") for index in range(40)} == {3, 6, 9}
     assert exercises("copy", 3) == exercises("copy", 3) != exercises("copy", 3, held_out=True)
 
 
@@ -93,21 +93,23 @@ def corpus(*some: Kind) -> Corpus:
     return Corpus(some, build_tokenizer("byte"))
 
 
-def test_only_answers_count_in_exercises() -> None:
+def test_only_answers_count_in_exercises_and_for_the_whole() -> None:
     kind = Kind("x", 1.0, lambda index: "<user>ab<ai>c<end><user>d<ai>ef<end>", answers_only=True)
     made = corpus(kind)
-    ids, targets = made.encode(kind, 0)
-    learned = [id for id, target in zip(ids, targets, strict=True) if target != IGNORED]
+    ids, weights = made.encode(kind, 0)
+    learned = [id for id, weight in zip(ids, weights, strict=True) if weight]
     assert made.tokenizer.decode(learned) == "c<end>ef<end>"
-    assert [target for target in targets if target != IGNORED] == learned
+    assert set(weights) == {0.0, len(ids) / 5}
+    assert sum(weights) == pytest.approx(len(ids)), "answers carry the weight of their questions"
 
 
 def test_rows_are_full_and_a_pure_function_of_the_step() -> None:
     made = corpus(
         Kind("a", 0.5, lambda index: "x" * Rng("a", index).randint(1, 9)), Kind("b", 0.5, lambda index: "y" * 50)
     )
-    ids, targets = made.rows(7, 3, 64)
-    assert ids.shape == targets.shape == (3, 64)
+    ids, weights = made.rows(7, 3, 64)
+    assert ids.shape == weights.shape == (3, 64)
+    assert (weights == 1).all()
     assert (made.rows(7, 3, 64)[0] == ids).all()
     assert (made.rows(8, 3, 64)[0] != ids).any()
 

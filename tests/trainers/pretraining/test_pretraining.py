@@ -131,7 +131,7 @@ def test_a_taken_folder_and_other_settings_are_refused(whole: Path) -> None:
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pretraining, "_loss", lambda run, ids, targets: torch.tensor(math.nan, requires_grad=True))
+    monkeypatch.setattr(Pretraining, "_loss", lambda run, ids, weights: torch.tensor(math.nan, requires_grad=True))
     with pytest.raises(DivergedError, match=r"step 1: loss nan .* lower lr"):
         pretrain(small(tmp_path, eval={"every": 3, "documents": 1, "probes": 1}))
 
