@@ -55,6 +55,19 @@ def test_a_model_is_probed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "chance" in out
 
 
+def test_a_run_resumes_with_the_settings_of_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["steps=2", "warmup=0", "batch_tokens=64", "context=64", "long_every=0", "threads=1", "tensorboard=false"]
+    words += ["nano.size=0.1M", "nano.layers=1", "nano.hidden=16", "text.transcripts=0", "text.exercises=0.9"]
+    words += ["eval.documents=1", "eval.probes=1"]
+    assert run("--out", str(tmp_path / "run"), *words) == 0
+    assert run("--out", str(tmp_path / "run"), "--resume") == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [str(tmp_path / "run" / "model")] * 2
+    assert "trained 2 steps" in said.err
+    assert run("--out", str(tmp_path / "run")) == 2
+    assert "holds a run already" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("size", ["2m", "8m", "30m"])
 def test_presets_parse(size: str) -> None:
     config = load_config(PretrainConfig, located(f"pretrain-{size}"))

@@ -237,7 +237,8 @@ class RunFolder:
     def _write(self, config: Config | ResumableConfig) -> None:
         made = {name: value for name, value in asdict(provenance({})).items() if name != "settings"}
         settings = config.model_dump(mode="json")
-        data = {"algorithm": self.algorithm, "env": place_of(settings.get("env", "")), "config": settings, "made": made}
+        env = {"env": place_of(settings["env"])} if "env" in settings else {}  # pre-training has none
+        data = {"algorithm": self.algorithm, **env, "config": settings, "made": made}
         text = json.dumps(data, indent=1)
         partial = self.path / f".{CONFIG}"
         partial.write_text(text + "\n", encoding="utf-8")
