@@ -5,8 +5,9 @@
     python benchmarks/study.py report maze-fo                 # tables and curves into docs/results.md
 
 A study is a file in ``benchmarks/studies``. Learning rates are swept with the same list for every learner, on seeds of
-their own (100, 101, …); the best mean return decides; then the reported seeds run at that rate. Every run is a process
-with one thread. Ctrl-C lets each write a checkpoint; the same command resumes them. Every finished run has a line with
+their own (100, 101, …); the best mean return decides; then the reported seeds run at that rate. A clone that does not
+read, or that is too weak or too strong, is refused as a start (``study_start.py``). Every run is a process with one
+thread. Ctrl-C lets each write a checkpoint; the same command resumes them. Every finished run has a line with
 its curve in ``benchmarks/results/STUDY``, which is part of the repository. Reports are made from these lines alone, and
 more seeds can be added on another machine.
 """
@@ -31,9 +32,10 @@ from study_config import Study, load_study
 from study_plan import Job
 from study_report import RESULTS, write_overall, write_report
 from study_rows import clipping_of, trace_of
+from study_start import Start
 
 import turnwise
-from turnwise.errors import TurnwiseError
+from turnwise.errors import TurnwiseError, UsageError
 from turnwise.evals.curves import read_run
 from turnwise.rollouts.demonstrations import Mixture, make_demonstrations
 from turnwise.rollouts.options import RunOptions
@@ -72,16 +74,22 @@ class Harness:
         self.results = results / LINES
         self.measure_digest = measure_digest(study)
         self.outcomes: dict[Job, float | None] = {}
+        self.faults: dict[Job, list[str]] = {}
         for line in read_results(self.results):
             known = line["measure"] == self.measure_digest and not (retry and line["return"] is None)
             if known and not self.is_lost(job_of(line)):
-                self.outcomes[job_of(line)] = line["return"]
+                self.keep(line)
         self.running: list[Running] = []
+
+    def keep(self, line: Mapping[str, Any]) -> None:
+        """Note the result of a run, and whether others may start from it."""
+        self.outcomes[job_of(line)] = line["return"]
+        if line.get("start"):
+            self.faults[job_of(line)] = Start.model_validate(line["start"]).faults(self.study.start)
 
     def is_lost(self, job: Job) -> bool:
         """Whether others start from the model of a run, and it is not on this machine: then it is run again."""
-        starts = {learner.after for learner in self.study.learner}
-        return job.learner in starts and not (self.root / job.folder / "run" / "model").exists()
+        return job.learner in self.study.starts and not (self.root / job.folder / "run" / "model").exists()
 
     def run(self, learners: Sequence[str], seeds: Sequence[int]) -> int:
         """Run to the end; how many runs failed. Ctrl-C stops every process after its checkpoint.
@@ -101,9 +109,24 @@ class Harness:
                 if not self.running:
                     return failed
                 failed += self.reap()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, UsageError):
             self.stop()
             raise
+
+    def refuse_unfair(self, job: Job) -> None:
+        """Refuse to train from a clone that cannot show a difference between learners.
+
+        Raises:
+            UsageError: the gate is closed; the message gives the reasons.
+        """
+        after = self.study[job.learner].after
+        before = None if after is None else plan.reported(self.study, after, job.seed, self.outcomes)
+        faults = self.faults.get(before, []) if before is not None else []
+        if faults and self.study.start.gate:
+            raise UsageError(
+                f"{before} is not a fair start: {'; '.join(faults)}. Change its data or settings, or set "
+                "gate = false under [start] in the study to run it nevertheless"
+            )
 
     def play_data(self) -> float:
         """Play the offline data, if that has not been done; their mean return."""
@@ -127,6 +150,7 @@ class Harness:
 
     def start(self, job: Job) -> None:
         """Start a run, or resume one that was interrupted."""
+        self.refuse_unfair(job)
         folder = self.root / job.folder
         folder.mkdir(parents=True, exist_ok=True)
         study = self.study
@@ -145,6 +169,7 @@ class Harness:
             "words": plan.words(study, job, self.outcomes, root=self.root),
             "measure": measure,
             "measure_digest": self.measure_digest,
+            "start": study.start.model_dump() if job.learner in study.starts else None,
         }
         (folder / "job.json").write_text(json.dumps(order, indent=1) + "\n", encoding="utf-8")
         (folder / "result.json").unlink(missing_ok=True)
@@ -193,7 +218,7 @@ class Harness:
         line["versions"] = versions()
         with self.results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        self.outcomes[job] = line["return"]
+        self.keep(line)
         seconds = time.monotonic() - running.began
         told = f"FAILED: {line['error']}" if code else f"return {line['return']:.2f}, success {line['success']:.0%}"
         say(f"[{len(self.outcomes)} done] {job}: {told} ({seconds:.0f} s)")

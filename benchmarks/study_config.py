@@ -127,6 +127,8 @@ class Study(Config):
     """The offline data."""
     measure: MeasureConfig = MeasureConfig()
     """The final measurement."""
+    start: StartConfig = StartConfig()
+    """When the others may start from a learner."""
     sweep: SweepConfig | None = None
     """The sweep; none, where every learner keeps its configuration's rate."""
     shared: dict[str, Any] = pydantic.Field(default_factory=dict)
@@ -155,6 +157,11 @@ class Study(Config):
                 own = {"seeds": found.seeds} if found.seeds is not None else {}
                 return base.model_copy(update=kept | own)
         raise UsageError(f"the study has no learner {name!r}; there are {', '.join(one.name for one in self.learner)}")
+
+    @property
+    def starts(self) -> set[str]:
+        """Names of the learners from which others start."""
+        return {learner.after for learner in self.learner if learner.after is not None}
 
     def normalised(self, value: float, dataset: float) -> float:
         """A return on the study's scale, given the dataset's mean return; below ``min`` it is negative."""

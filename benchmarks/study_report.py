@@ -43,6 +43,25 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
             f"| {row.name} | {rate(row.value)} | {len(returns)}{failed} | {spread(score, 1)} | {spread(raw, 2)} "
             f"| {success:.0%} | {episodes:,.0f} | {seconds:.0f} |"
         )
+    for row in rows:
+        lines += _start_lines(study, row, dataset)
+    return lines
+
+
+PLAYERS = {"T=0": "{} at T = 0", "T=0.5": "{} at T = 0.5", "blind": "{}, blind", "oracle": "oracle"}
+"""Names in the table of the players that a start is measured with."""
+
+
+def _start_lines(study: Study, row: Row, dataset: float) -> list[str]:
+    """One line per player, where others start from a learner: what its models reach without any of them."""
+    starts = [line["start"]["plays"] for line in row.lines if line.get("start")]
+    lines = []
+    for player, title in PLAYERS.items() if starts else ():
+        returns = [plays[player]["reward"] for plays in starts]
+        score = over_seeds([study.normalised(value, dataset) for value in returns])
+        success = statistics.fmean(plays[player]["success"] for plays in starts)
+        scores = f"{spread(score, 1)} | {spread(over_seeds(returns), 2)} | {success:.0%}"
+        lines.append(f"| {title.format(row.name)} | – | {len(starts)} | {scores} | – | – |")
     return lines
 
 

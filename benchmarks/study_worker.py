@@ -7,11 +7,19 @@ import json
 import os
 import sys
 import time
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from study_config import StartConfig
+from study_start import Start, measure_start
+
+from turnwise import make
+from turnwise.agents import Agent, OracleAgent
 from turnwise.agents.named import agent_from
 from turnwise.evals.evaluation import EvalConfig, run_evaluation
+from turnwise.evals.sampling import sample_tasks
 from turnwise.rollouts.store import load_episodes
 
 INTERRUPTED = 130
@@ -37,9 +45,11 @@ def main(path: Path) -> int:
     if measured is None:
         return INTERRUPTED
     result = measured | {f"cpu_seconds_{part}": seconds for part, seconds in spent(folder).items()}
-    partial = folder / ".result.json"
-    partial.write_text(json.dumps(result) + "\n", encoding="utf-8")
-    partial.replace(folder / "result.json")
+    if job["start"]:
+        result["start"] = _start(job, run / "model").model_dump()
+    unfinished = folder / ".result.json"
+    unfinished.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    unfinished.replace(folder / "result.json")
     return 0
 
 
@@ -81,6 +91,26 @@ def _measure(job: dict[str, Any], model: Path, store: Path) -> dict[str, Any] | 
         "measured_episodes": len(episodes),
         "measured_tasks": len({episode.task for episode in episodes}),
     }
+
+
+def _start(job: dict[str, Any], model: Path) -> Start:
+    """Measure the model as a start of others, on the tasks of the study's split."""
+    rules, config = StartConfig.model_validate(job["start"]), EvalConfig.model_validate(job["measure"])
+    with closing(make(config.env, **config.env_kwargs)) as env:
+        family = env.tasks()
+    sample = sample_tasks(family, rules.tasks, splits=config.splits, levels=config.levels, seed=config.seed)
+
+    def agent(temperature: float) -> Agent:
+        return agent_from(str(model), max_batch=256, seed=config.seed, temperature=temperature)
+
+    return measure_start(
+        partial(make, config.env, **config.env_kwargs),
+        agent,
+        OracleAgent(),
+        sample.tasks,
+        attempts=rules.attempts,
+        seed=config.seed,
+    )
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ against = ["slow", "fast"]
 scale = { min = -50.0, max = -2.0 }
 data = { episodes = 12, skills = [0.0, 1.0], weights = [1.0, 1.0] }
 measure = { tasks = 6, attempts = 1 }
+start = { gate = false, tasks = 5, attempts = 1 }
 sweep = { values = [1e-3, 3e-3], seeds = 2 }
 env_kwargs = { max_turns = 12 }
 
@@ -276,6 +277,12 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     places, file = ["--out", str(out), "--results", str(kept)], kept / "small" / "results.jsonl"
     assert study.main([str(small), "--learners", "bc", "--seeds", "1", *places]) == 0
     first = file.read_text()
+    small.write_text(small.read_text().replace("gate = false, ", ""))
+    capsys.readouterr()
+    assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", *places]) == 2
+    assert "is not a fair start: it does not read" in capsys.readouterr().err
+    assert '"learner": "fast"' not in file.read_text(), "no learner was trained from it"
+    small.write_text(small.read_text().replace("start = { ", "start = { gate = false, "))
     assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", *places]) == 0
     results = file.read_text()
     assert results.startswith(first), "what was finished is not run again"
@@ -298,6 +305,8 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     text = (docs / "results.md").read_text()
     assert "| bc | – | 2 |" in text
     assert "| fast | 0.00" in text
+    assert "| bc, blind | – | 2 |" in text
+    assert "| oracle | – | 2 |" in text
     assert (docs / "results-small.png").stat().st_size > 1000
     small.write_text(small.read_text().replace("k = 2", "k = 4").replace("batch = 16", "batch = 8"))
     with pytest.raises(UsageError, match="made by another version of this study"):
