@@ -30,8 +30,8 @@ from turnwise.agents.named import agent_from
 from turnwise.envs.games.maze import MazeU
 from turnwise.evals.statistics import student
 from turnwise.rollouts.runner import run
-from turnwise.trainers import behaviour_cloning, loop
-from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers import behavior_cloning, loop
+from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.run.metrics import read_metrics
 
@@ -102,7 +102,7 @@ def cloned(out: Path) -> Path:
         "nano": {"size": "0.1M", "layers": 1, "hidden": 32},
         "demonstrations": {"count": 100, "skills": [0.35]},
     }
-    return behaviour_cloning.train(CloningConfig.model_validate(settings)).model
+    return behavior_cloning.train(CloningConfig.model_validate(settings)).model
 
 
 def returns(model: Path, episodes: int = 200) -> float:

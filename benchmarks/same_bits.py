@@ -51,7 +51,7 @@ LETTERS = {**NANO, "tokenizer": "byte", "context_length": 1024}
 ONE_BY_ONE = {**SHARED["episodes"], "concurrency": 1}
 
 RUNS: dict[str, tuple[str, str, str | None, Mapping[str, Any]]] = {
-    "bc": ("behaviour_cloning", "CloningConfig", None, {"steps": 25, "nano": NANO, "demonstrations": DEMONSTRATIONS}),
+    "bc": ("behavior_cloning", "CloningConfig", None, {"steps": 25, "nano": NANO, "demonstrations": DEMONSTRATIONS}),
     "loop": ("loop", "LoopConfig", "bc", GROUPS),
     "resumed": ("loop", "LoopConfig", "bc", GROUPS),
     "async": (
@@ -84,7 +84,7 @@ RUNS: dict[str, tuple[str, str, str | None, Mapping[str, Any]]] = {
     "ilql": ("value_based", "ValueBasedConfig", None, {"nano": NANO, "demonstrations": DEMONSTRATIONS}),
     "mc": ("value_based", "ValueBasedConfig", "bc", {"algorithm": {"name": "monte_carlo"}}),
     "bc-letters": (
-        "behaviour_cloning",
+        "behavior_cloning",
         "CloningConfig",
         None,
         {**SEARCH, "nano": LETTERS, "batch": 2, "demonstrations": {"count": 2}},

@@ -91,7 +91,7 @@ class LearnerConfig(Config):
     like: str | None = None
     """An ablation: the same as this learner, at the rate that was chosen for it, but for ``settings``."""
     script: str = ""
-    """Script of ``turnwise.trainers``: ``behaviour_cloning``, ``loop``, …"""
+    """Script of ``turnwise.trainers``: ``behavior_cloning``, ``loop``, …"""
     config: str = ""
     """The shipped configuration, e.g. ``ppo-maze``; without one, everything is in ``settings``."""
     after: str | None = None

@@ -2,7 +2,7 @@
 
 Both sides take the same model, the same rows of several turns, the same loss (clipped ratios per token, a mean over
 tokens, no KL) and AdamW in one process with one thread each; they alternate. That they do the same is checked: loss and
-gradient norm of the first step must agree. Seconds are of processor time on a CPU, so that neighbours count little, and
+gradient norm of the first step must agree. Seconds are of processor time on a CPU, so that neighbors count little, and
 of wall time on a GPU. Memory is what a process takes on top of what its imports do: the model, its optimizer, the
 batch and the activations. TRL has gradient checkpointing on by default, which is slower and smaller: it is off here on
 both sides, and on for TRL with ``--checkpointing``.

@@ -36,16 +36,16 @@ def curve_plot(curves: Sequence[Curve], name: str, *, rate: bool = False, of: st
     axes = _axes(figure)
     scale = 100 if rate else 1
     for curve in sorted(curves, key=lambda c: c.held_out):
-        colour = STRONG if curve.held_out or len(curves) == 1 else WEAK
+        color = STRONG if curve.held_out or len(curves) == 1 else WEAK
         x = [point.episodes if by_episodes else float(point.step) for point in curve.points]
         values = [point.estimate.value * scale for point in curve.points]
         dots = "o" if len(x) <= 40 and curve.held_out else ""
-        axes.plot(x, values, color=colour, linewidth=1.8 if colour == STRONG else 1.2, marker=dots, markersize=3.5)
+        axes.plot(x, values, color=color, linewidth=1.8 if color == STRONG else 1.2, marker=dots, markersize=3.5)
         ends = [(p.estimate.low, p.estimate.high) for p in curve.points]
         low = [v if a is None else a * scale for (a, _), v in zip(ends, values, strict=True)]
         high = [v if b is None else b * scale for (_, b), v in zip(ends, values, strict=True)]
-        axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
-        axes.plot([], [], color=colour, linewidth=2, label=curve.where)
+        axes.fill_between(x, low, high, color=color, alpha=0.16, linewidth=0)
+        axes.plot([], [], color=color, linewidth=2, label=curve.where)
     if rate:
         axes.set_ylim(-2, 102)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
@@ -124,8 +124,8 @@ def _svg(figure: Figure, label: str) -> Markup:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL)
     text = re.sub(r"font-family: [^;\"]+", "font-family: inherit", text)
-    for colour, variable in VARIABLES.items():
-        text = text.replace(colour, f"var({variable})")
+    for color, variable in VARIABLES.items():
+        text = text.replace(color, f"var({variable})")
     prefix = re.sub(r"\W+", "-", label)
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#{prefix}-", text)

@@ -10,7 +10,7 @@ from ..lazy import attach
 if TYPE_CHECKING:
     from .algorithms.algorithm import Algorithm, Credit
     from .archer import ArcherConfig
-    from .behaviour_cloning import CloningConfig
+    from .behavior_cloning import CloningConfig
     from .learning.advantages import leave_one_out
     from .learning.batch import Batch
     from .learning.groups import Group, grouped

@@ -61,7 +61,7 @@ def _value_based(rule: str, summary: str) -> Entry:
 
 
 ALGORITHMS: Mapping[str, Entry] = {
-    "bc": Entry("behaviour_cloning", "CloningConfig", "behavior cloning of demonstrations, all or the best"),
+    "bc": Entry("behavior_cloning", "CloningConfig", "behavior cloning of demonstrations, all or the best"),
     "loop": Entry("loop", "LoopConfig", "leave-one-out PPO (arXiv 2502.01600)"),
     "archer": Entry("archer", "ArcherConfig", "a critic over utterances, an actor over tokens (arXiv 2402.19446)"),
     "reinforce": _on_policy("reinforce.Reinforce", "Monte-Carlo returns, with a baseline or none"),

@@ -14,7 +14,7 @@ from trial import Trial, start
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 RUNS = {
-    "clone": ("behaviour_cloning", "bc-maze", ["steps=60"]),
+    "clone": ("behavior_cloning", "bc-maze", ["steps=60"]),
     "LOOP": ("loop", "loop-maze", ["steps=20"]),
     "PPO": ("on_policy", "ppo-maze", ["steps=20"]),
     "ArCHer": ("archer", "archer-maze-fo", ["steps=10"]),

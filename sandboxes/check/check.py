@@ -27,7 +27,7 @@ from .hostile.asking import ASKING_CASES
 from .hostile.files import HOSTILE_FILE_CASES
 from .hostile.grading import GRADING_CASES
 from .hostile.kernel import KERNEL_CASES
-from .hostile.neighbours import NEIGHBOUR_CASES
+from .hostile.neighbors import NEIGHBOR_CASES
 from .hostile.network import NETWORK_CASES
 from .hostile.outputs import HOSTILE_OUTPUT_CASES
 from .hostile.owners import OWNER_CASES
@@ -48,7 +48,7 @@ CASES: tuple[Case, ...] = tuple(
             *NETWORK_CASES,
             *KERNEL_CASES,
             *GRADING_CASES,
-            *NEIGHBOUR_CASES,
+            *NEIGHBOR_CASES,
             *OWNER_CASES,
             *ASKING_CASES,
             *COMMAND_CASES,

@@ -44,7 +44,7 @@ steps = 2
 
 [[learner]]
 name = "bc"
-script = "behaviour_cloning"
+script = "behavior_cloning"
 config = "bc-maze"
 data = true
 settings = { nano = { layers = 1, hidden = 32 }, batch = 16 }

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.trainers import behaviour_cloning, loop
-from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers import behavior_cloning, loop
+from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.run.conclusion import RunResult
 from turnwise.trainers.run.interrupts import INTERRUPTED
@@ -28,7 +28,7 @@ from turnwise.trainers.run.training import Trainer, train_steps
 
 FORKS = multiprocessing.get_context("forkserver")
 """Starts processes that need not import the libraries again; all tests of training share it."""
-FORKS.set_forkserver_preload(["turnwise.trainers.loop", "turnwise.trainers.behaviour_cloning"])
+FORKS.set_forkserver_preload(["turnwise.trainers.loop", "turnwise.trainers.behavior_cloning"])
 ENV = "turnwise/MazeU-v0"
 SHARED: dict[str, Any] = {
     "env": ENV,
@@ -70,7 +70,7 @@ def looping(out: Path, model: Path, **changes: Any) -> LoopConfig:
 
 
 def clone(config: CloningConfig) -> RunResult:
-    return behaviour_cloning.train(config)
+    return behavior_cloning.train(config)
 
 
 def run(config: LoopConfig) -> RunResult:

@@ -19,8 +19,8 @@ from turnwise.agents.parsers import parser_for
 from turnwise.config import beneath, describe
 from turnwise.envs.registry import find
 from turnwise.inference.models import save_model
-from turnwise.trainers.behaviour_cloning import CloningConfig
-from turnwise.trainers.behaviour_cloning import train as clone
+from turnwise.trainers.behavior_cloning import CloningConfig
+from turnwise.trainers.behavior_cloning import train as clone
 from turnwise.trainers.collect.sampler import family_and_tools
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.on_policy import OnPolicyConfig

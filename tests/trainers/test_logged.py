@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.trainers.behaviour_cloning import train
+from turnwise.trainers.behavior_cloning import train
 
 from ..logged import events
 from .small import cloning
@@ -33,7 +33,7 @@ def test_each_step_evaluation_and_checkpoint_is_one_event(tmp_path: Path, caplog
 def test_standard_error_has_nothing_but_json(by: str, tmp_path: Path) -> None:
     small = "env=turnwise/MazeU-v0 steps=2 batch=4 nano.size=0.1M eval.episodes=0 demonstrations.count=2 "
     words = [*f"{small}agent.max_tokens=4 tensorboard=false threads=1 --log-format json".split(), f"out={tmp_path}"]
-    start = ["turnwise", "train", "bc"] if by == "turnwise" else ["turnwise.trainers.behaviour_cloning"]
+    start = ["turnwise", "train", "bc"] if by == "turnwise" else ["turnwise.trainers.behavior_cloning"]
     done = subprocess.run([sys.executable, "-m", *start, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stderr.splitlines()]

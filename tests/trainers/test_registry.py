@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from turnwise.trainers.archer import ArcherConfig
-from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.options import arguments, configured
 from turnwise.trainers.registry import ALGORITHMS, rules

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from turnwise.config import Config
-from turnwise.trainers import behaviour_cloning, loop
+from turnwise.trainers import behavior_cloning, loop
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.run_folder import RunFolder
 
@@ -85,9 +85,9 @@ def test_trap_24_loop_killed_at_random_points_is_bitwise_the_same_run(tmp_path: 
 
 @pytest.mark.slow
 def test_trap_24_cloning_killed_at_random_points_is_bitwise_the_same_run(tmp_path: Path) -> None:
-    finish(behaviour_cloning.train, small.cloning(tmp_path / "straight", checkpoint_every=5))
+    finish(behavior_cloning.train, small.cloning(tmp_path / "straight", checkpoint_every=5))
     broken = small.cloning(tmp_path / "broken", checkpoint_every=5)
-    killed_and_resumed(behaviour_cloning.train, broken, [9], seed=3)
+    killed_and_resumed(behavior_cloning.train, broken, [9], seed=3)
     one, other = state(tmp_path / "straight", "bc"), state(tmp_path / "broken", "bc")
     assert one[0] == other[0]
     assert same(one[1], other[1])

@@ -174,4 +174,4 @@ def test_a_hundred_turns_with_a_workspace_rebuilt_are_exact(tmp_path: Path) -> N
         for part in packed.microbatches(8192, whole="row"):
             found = score(model, part).logp[part.mask]
             worst = max(worst, float((found - part.logp_behave[part.mask]).abs().max()))
-    assert worst < 1e-4, f"the trainer's log-probabilities differ from the behaviour's by {worst}"
+    assert worst < 1e-4, f"the trainer's log-probabilities differ from the behavior's by {worst}"

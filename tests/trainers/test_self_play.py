@@ -8,8 +8,8 @@ from typing import Any
 import pydantic
 import pytest
 
-from turnwise.trainers import behaviour_cloning, self_play
-from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers import behavior_cloning, self_play
+from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.self_play import SelfPlayConfig
 
@@ -30,7 +30,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that knows single characters, and little else."""
     settings = {"nano": {"size": "0.1M", "layers": 1, "hidden": 32, "tokenizer": "byte", "context_length": 1024}}
     more = {"steps": 1, "batch": 2, "demonstrations": {"count": 2}, "out": str(tmp_path_factory.mktemp("clone"))}
-    return behaviour_cloning.train(CloningConfig.model_validate({**SHARED, **settings, **more})).model
+    return behavior_cloning.train(CloningConfig.model_validate({**SHARED, **settings, **more})).model
 
 
 def config(out: Path, model: Path, **changes: Any) -> SelfPlayConfig:

@@ -15,10 +15,10 @@ from turnwise.errors import DivergedError
 from turnwise.inference.models import load_model
 from turnwise.inference.value_guided import ActionValues, ValueGuidedModel
 from turnwise.rollouts.store import load_episodes
-from turnwise.trainers import behaviour_cloning, value_based
+from turnwise.trainers import behavior_cloning, value_based
 from turnwise.trainers.algorithms.ilql import ILQL
 from turnwise.trainers.algorithms.monte_carlo import MonteCarlo
-from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.collect.demonstrations import encoded
 from turnwise.trainers.critics.polyak import follow
 from turnwise.trainers.critics.token_learning import TokenLearner
@@ -282,7 +282,7 @@ def shrunken(name: str, kind: type[Any], tmp_path: Path, **changes: Any) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), [("ilql-maze", ILQL), ("mc-maze", MonteCarlo)])
 def test_shipped_configurations_train_for_two_updates(tmp_path: Path, name: str, kind: type[Any]) -> None:
-    clone = behaviour_cloning.train(shrunken("bc-maze", CloningConfig, tmp_path))
+    clone = behavior_cloning.train(shrunken("bc-maze", CloningConfig, tmp_path))
     config = shrunken(name, ValueBasedConfig, tmp_path, model=str(clone.model))
     assert isinstance(config.algorithm, kind)
     result = value_based.train(config)

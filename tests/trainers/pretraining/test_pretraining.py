@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from turnwise.config import load_config
 from turnwise.errors import CheckpointError, DivergedError, UsageError
-from turnwise.trainers.behaviour_cloning import CloningConfig
-from turnwise.trainers.behaviour_cloning import train as clone
+from turnwise.trainers.behavior_cloning import CloningConfig
+from turnwise.trainers.behavior_cloning import train as clone
 from turnwise.trainers.pretrain import pretrain
 from turnwise.trainers.pretraining.pretraining import Pretraining
 from turnwise.trainers.pretraining.settings import PretrainConfig

@@ -10,7 +10,7 @@ from ..case import hostile
 from ..lab import SMALL, Lab, ended, program, python, told, works
 
 
-async def neighbours(lab: Lab) -> str:
+async def neighbors(lab: Lab) -> str:
     """Files, shared memory, queues, keys and limits of one sandbox are not those of another."""
     async with lab.sandbox() as one, lab.sandbox() as other:
         left = await told(one, "shared", "leave")
@@ -52,8 +52,8 @@ async def forks_are_apart(lab: Lab) -> str:
     return "three forks: own files and processes; one destroyed, then the parent: the others go on"
 
 
-NEIGHBOUR_CASES = (
-    hostile(37, neighbours),
+NEIGHBOR_CASES = (
+    hostile(37, neighbors),
     hostile(44, forks_are_apart),
 )
 """Cases about neighbors."""

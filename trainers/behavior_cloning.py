@@ -2,7 +2,7 @@
 
 Demonstrations are stored episodes, or episodes of scripted agents of mixed skill, as in LMRL-Gym's datasets
 (arXiv 2311.18232). Without a model to start from, a nano model and its tokenizer are built from them. Run it with
-``turnwise train bc --config configs/bc-maze.toml`` or ``python -m turnwise.trainers.behaviour_cloning env=…``.
+``turnwise train bc --config configs/bc-maze.toml`` or ``python -m turnwise.trainers.behavior_cloning env=…``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def train(config: CloningConfig) -> RunResult:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m turnwise.trainers.behaviour_cloning``."""
+    """``python -m turnwise.trainers.behavior_cloning``."""
     return script(CloningConfig, train, argv)
 
 
