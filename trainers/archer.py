@@ -202,7 +202,8 @@ def train(config: ArcherConfig) -> RunResult:
 async def learn_critic(config: ArcherConfig, run: Run, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
     """Update the critic ``critic_steps`` times, each followed by its slow copy; return means over the updates."""
     rngs = [Rng("archer", config.seed, run.step, "critic", number) for number in range(config.critic_steps)]
-    batches = [parts.replay.sample(config.batch, rng) for rng in rngs]
+    draw = parts.replay.sample_rows if parts.critic.reads_rows else parts.replay.sample
+    batches = [draw(config.batch, rng) for rng in rngs]
     fresh: Sequence[Fresh | None] = [None] * len(batches)
     if parts.rule.needs_fresh:  # sampled at once: the policy does not change before the critic has learned
         states = [[each.state_ids for each in batch] for batch in batches]

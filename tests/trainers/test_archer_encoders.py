@@ -38,6 +38,22 @@ def test_actor_and_critic_share_a_model_and_resume_bitwise(tmp_path: Path, clone
     assert all(name.endswith(("q_proj.weight", "v_proj.weight")) for name in moved), "nothing of the critic is in it"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["causal", "copy"])
+def test_a_critic_that_reads_rows_learns_and_resumes_bitwise(tmp_path: Path, cloned: Path, kind: str) -> None:
+    critic = {"encoder": {"kind": kind, "hidden": 8, "layers": 1, "heads": 1, "intermediate": 8}, "head": 8}
+    agent = {"context": "full", "max_tokens": 4, "show_tools": False}
+    settings: dict[str, Any] = {"critic_model": critic, "agent": agent}
+    straight = archer.train(config(tmp_path / "straight", cloned / "model", steps=3, **settings))
+    archer.train(config(tmp_path / "parts", cloned / "model", steps=2, **settings))
+    torch.manual_seed(5)
+    archer.train(config(tmp_path / "parts", cloned / "model", steps=3, resume=True, **settings))
+    one, other = state(tmp_path / "straight", "archer"), state(tmp_path / "parts", "archer")
+    assert one[0] == other[0]
+    assert same(one[1], other[1])
+    assert straight.metrics["updates"] == 2
+
+
 def test_a_model_that_learns_wholly_cannot_be_shared(tmp_path: Path, cloned: Path) -> None:
     settings = shared() | {"lora": None}
     with pytest.raises(UsageError, match="this policy has none: train it with LoRA"):

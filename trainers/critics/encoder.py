@@ -48,6 +48,23 @@ class PairEncoder(Protocol):
 
 
 @runtime_checkable
+class PrefixEncoder(Protocol):
+    """A causal encoder, which reads sequences that begin alike in one pass: the states and utterances of an episode."""
+
+    def read(self, sequences: Sequence[tuple[int, ...]], *, tokens: int) -> Tensor:
+        """Return the vectors of B sequences, ``[B, H]``, in forward passes of at most ``tokens`` padded tokens.
+
+        Raises:
+            UsageError: a sequence is longer than what the encoder can read.
+        """
+        ...
+
+    def parts(self, sequences: Sequence[tuple[int, ...]], *, tokens: int) -> list[list[int]]:
+        """Split indices of sequences into such passes, with those that begin alike together."""
+        ...
+
+
+@runtime_checkable
 class CountingEncoder(Protocol):
     """An encoder with something to report, such as the number of tokens that it left out."""
 
@@ -56,7 +73,7 @@ class CountingEncoder(Protocol):
         ...
 
 
-EncoderKind = Literal["nano", "transformers", "shared"]
+EncoderKind = Literal["nano", "causal", "copy", "transformers", "shared"]
 TooLong = Literal["error", "drop_oldest"]
 
 
@@ -83,16 +100,18 @@ class AdapterConfig(Config):
 
 
 class EncoderConfig(Config):
-    """The encoder of states and utterances. The five numbers are for a nano encoder; the paper's is RoBERTa-base."""
+    """The encoder of states and utterances. The five numbers shape ``nano`` and ``causal``; the paper has RoBERTa."""
 
     kind: EncoderKind = "nano"
-    """``nano``, built over the policy's vocabulary; ``transformers``, from a folder; ``shared``, the policy's own."""
+    """``nano`` reads states and utterances apart. ``causal`` reads each row of an episode once. Both are built over the
+    policy's vocabulary. ``copy`` is ``causal``, starting as a copy of the policy's backbone. ``transformers`` is loaded
+    from a folder. ``shared`` is the policy's own backbone with adapters."""
     pretrained: PretrainedConfig = PretrainedConfig()
     """Settings of ``transformers``."""
     adapter: AdapterConfig = AdapterConfig()
     """Settings of ``shared``."""
     hidden: int = pydantic.Field(default=64, ge=2)
-    """Width of the nano encoder."""
+    """Width of the encoder."""
     layers: int = pydantic.Field(default=2, ge=1)
     """Transformer blocks."""
     heads: int = pydantic.Field(default=2, ge=1)
@@ -104,9 +123,14 @@ class EncoderConfig(Config):
 
     @pydantic.model_validator(mode="after")
     def _divides(self) -> Self:
-        if self.kind == "nano" and self.hidden % self.heads:
+        if self.kind in ("nano", "causal") and self.hidden % self.heads:
             raise ValueError(
                 f"hidden = {self.hidden} cannot be shared out among heads = {self.heads}: choose a multiple"
+            )
+        if self.kind == "causal" and self.hidden // self.heads % 2:
+            raise ValueError(
+                f"hidden = {self.hidden} over heads = {self.heads} is an odd width, and a causal encoder rotates pairs "
+                "of numbers: choose an even width per head"
             )
         return self
 
@@ -170,6 +194,8 @@ def encode(encoder: Encoder, sequences: Sequence[tuple[int, ...]], *, tokens: in
     Returns:
         ``[B, H]``.
     """
+    if isinstance(encoder, PrefixEncoder):
+        return encoder.read(sequences, tokens=tokens)
     parts, place_B = _parts([(sequence,) for sequence in sequences], tokens)
     vectors = torch.cat([encoder([sequence for (sequence,) in part]) for part in parts])
     return vectors[place_B.to(vectors.device)]
@@ -183,6 +209,9 @@ def encode_pairs(
     Returns:
         ``[B, H]`` of states and of utterances.
     """
+    if isinstance(encoder, PrefixEncoder):
+        state_BH, action_BH, _ = encode_steps(encoder, states, actions, (), tokens=tokens)
+        return state_BH, action_BH
     if not isinstance(encoder, PairEncoder):
         return encode(encoder, states, tokens=tokens), encode(encoder, actions, tokens=tokens)
     parts, place_B = _parts(list(zip(states, actions, strict=True)), tokens)
@@ -190,6 +219,55 @@ def encode_pairs(
     state_RH, action_RH = torch.cat([state for state, _ in read]), torch.cat([action for _, action in read])
     place_B = place_B.to(state_RH.device)
     return state_RH[place_B], action_RH[place_B]
+
+
+def encode_steps(
+    encoder: Encoder,
+    states: Sequence[tuple[int, ...]],
+    actions: Sequence[tuple[int, ...]],
+    following: Sequence[tuple[int, ...]],
+    *,
+    tokens: int = 16384,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Encode B states with an utterance in each, and N states that follow, which may be none.
+
+    Returns:
+        ``[B, H]`` of states and of utterances, and ``[N, H]`` of the states that follow.
+    """
+    if isinstance(encoder, PrefixEncoder):
+        said = [(*state, *action) for state, action in zip(states, actions, strict=True)]
+        vectors = encoder.read([*states, *said, *following], tokens=tokens)
+        count = len(states)
+        return vectors[:count], vectors[count : 2 * count], vectors[2 * count :]
+    state_BH, action_BH = encode_pairs(encoder, states, actions, tokens=tokens)
+    return state_BH, action_BH, encode(encoder, following, tokens=tokens) if following else state_BH[:0]
+
+
+def pair_batches(
+    encoder: Encoder, pairs: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], *, tokens: int
+) -> list[list[int]]:
+    """Split indices of states with an utterance into micro-batches; what is read together stays together.
+
+    Args:
+        encoder: encoder that will read them.
+        pairs: B states, each with an utterance.
+        tokens: padded tokens in one micro-batch; a single pair may exceed it.
+    """
+    if isinstance(encoder, PrefixEncoder):
+        return encoder.parts([(*state, *action) for state, action in pairs], tokens=tokens)
+    parts: list[list[int]] = [[]]
+    different: set[tuple[int, ...]] = set()
+    longest = 0
+    for index in sorted(range(len(pairs)), key=lambda index: (len(pairs[index][0]), pairs[index][0])):
+        more = different | set(pairs[index])
+        longest = max(longest, *(len(ids) for ids in pairs[index]))
+        if parts[-1] and len(more) * longest > tokens:
+            parts.append([])
+            more = set(pairs[index])
+            longest = max(len(ids) for ids in more)
+        parts[-1].append(index)
+        different = more
+    return parts
 
 
 def _parts(

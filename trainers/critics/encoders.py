@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from .causal_encoder import CausalEncoder, nano_backbone
 from .encoder import EncoderConfig, NanoEncoder
 from .shared_backbone import SharedEncoder
+from .token_values import backbone_copy
 from .transformers_encoder import TransformersEncoder
 
 
@@ -30,6 +32,10 @@ def encoder_named(config: EncoderConfig, model: Any, tokenizer: Any, *, seed: in
         return SharedEncoder(model, config.adapter, seed=seed)
     if config.kind == "transformers":
         return TransformersEncoder.load(config.pretrained, tokenizer, device=device)
+    if config.kind == "copy":
+        return CausalEncoder(backbone_copy(model).float())  # 32-bit, since small steps must count
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     context = int(model.config.max_position_embeddings)
+    if config.kind == "causal":
+        return CausalEncoder(nano_backbone(config, vocabulary=vocabulary, context=context, seed=seed)).to(device)
     return NanoEncoder(config, vocabulary=vocabulary, context=context, seed=seed).to(device)

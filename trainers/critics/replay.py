@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -36,6 +38,7 @@ class Replay:
         """Number of transitions dropped."""
         self._held: deque[Transition] = deque()
         self._view: list[Transition] | None = None  # a deque is slow to index
+        self._rows: list[range] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -48,7 +51,7 @@ class Replay:
             if len(self._held) > self.capacity:
                 self._held.popleft()
                 self.dropped += 1
-        self._view = None
+        self._view = self._rows = None
 
     def sample(self, count: int, rng: Rng) -> list[Transition]:
         """Draw ``count`` transitions uniformly and with replacement.
@@ -56,6 +59,31 @@ class Replay:
         Raises:
             UsageError: the replay is empty.
         """
+        view = self._viewed()
+        return [rng.pick(view) for _ in range(count)]
+
+    def sample_rows(self, count: int, rng: Rng) -> list[Transition]:
+        """Draw ``count`` transitions by whole rows, so that a critic that reads rows reads each but once.
+
+        A row is a run of turns, each of which begins with all that the turn before it read and said. The first row
+        begins at a transition drawn uniformly; all others are drawn uniformly and whole, up to ``count``. As in a
+        stationary renewal process, every place of the sample has every transition with equal probability. Where no turn
+        continues another (``agent.context = last:1``), this draws what ``sample`` draws.
+
+        Raises:
+            UsageError: the replay is empty.
+        """
+        view = self._viewed()
+        if self._rows is None:
+            self._rows = rows_of(view)
+        first = rng.pick(range(len(view)))
+        found = view[first : self._rows[bisect_right(self._rows, first, key=lambda row: row.start) - 1].stop]
+        while len(found) < count:
+            row = rng.pick(self._rows)
+            found += view[row.start : row.stop]
+        return found[:count]
+
+    def _viewed(self) -> list[Transition]:
         if not self._held:
             raise UsageError(
                 "the replay is empty, so there is nothing to sample: no episode was played to an end yet. Either the "
@@ -64,7 +92,7 @@ class Replay:
             )
         if self._view is None:
             self._view = list(self._held)
-        return [rng.pick(self._view) for _ in range(count)]
+        return self._view
 
     def metrics(self) -> dict[str, float]:
         """Return its size, and the number of dropped transitions."""
@@ -79,6 +107,24 @@ class Replay:
         self._held, self.added, self.dropped = deque(), 0, 0
         self.add(unpacked(state["transitions"]))
         self.added, self.dropped = int(state["added"]), int(state["dropped"]) + self.dropped
+
+
+def rows_of(transitions: Sequence[Transition]) -> list[range]:
+    """Return the indices of each row: of the turns of an episode that continue each other."""
+    inside = [continues(one, other) for one, other in pairwise(transitions)]
+    starts = [0, *(place + 1 for place, same in enumerate(inside) if not same)]
+    return [range(start, end) for start, end in pairwise([*starts, len(transitions)])]
+
+
+def continues(one: Transition, other: Transition) -> bool:
+    """Whether the prompt of a turn begins with the prompt and the utterance of the turn before it."""
+    middle, end = len(one.state_ids), len(one.state_ids) + len(one.action_ids)
+    return (
+        one.episode_id == other.episode_id
+        and one.turn < other.turn
+        and other.state_ids[middle:end] == one.action_ids
+        and other.state_ids[:middle] == one.state_ids
+    )
 
 
 def packed(transitions: Iterable[Transition]) -> dict[str, Any]:

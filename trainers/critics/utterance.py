@@ -18,7 +18,16 @@ from ...errors import UsageError
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig
 from ..learning.rates import refuse_high_rate
-from .encoder import CountingEncoder, Encoder, EncoderConfig, encode, encode_pairs
+from .encoder import (
+    CountingEncoder,
+    Encoder,
+    EncoderConfig,
+    PrefixEncoder,
+    encode,
+    encode_pairs,
+    encode_steps,
+    pair_batches,
+)
 from .polyak import follow
 from .replay import packed
 from .scaling import TargetScale
@@ -142,6 +151,11 @@ class UtteranceCritic:
         refuse_high_rate("critic_model.optimizer.lr", config.optimizer.lr, trained, usual="about 1e-5")
         self._optimizer = config.optimizer.adamw(self._trained)
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it reads a row once for all of its transitions, so that these belong into one batch."""
+        return isinstance(self.online.encoder, PrefixEncoder)
+
     @torch.no_grad()
     def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:
         """Return Q of each pair by each head, ``[2, B]``, CPU, without gradient; with ``slow``, by the slow copy."""
@@ -188,9 +202,11 @@ class UtteranceCritic:
         known = self.known(batch, fresh_actions)
         self._optimizer.zero_grad(set_to_none=True)
         sums = torch.zeros(4, dtype=torch.float64)
-        for place in self._parts(batch):
-            some = [batch[index] for index in place.tolist()]
-            states, actions = [t.state_ids for t in some], [t.action_ids for t in some]
+        pairs = [(t.state_ids, t.action_ids) for t in batch]
+        encoder, tokens = cast(Encoder, self.online.encoder), self.config.optimizer.microbatch_tokens
+        for part in pair_batches(encoder, pairs, tokens=tokens):
+            place = torch.tensor(part)
+            states, actions = [pairs[index][0] for index in part], [pairs[index][1] for index in part]
             state_BH, action_BH = self._read(self.online, states, actions)
             q_2B, v_2B = self.online.q(state_BH, action_BH), self.online.v(state_BH)
             q_loss_B, v_loss_B = rule.losses(q_2B, v_2B, known.part(place.to(q_2B.device)))
@@ -213,14 +229,15 @@ class UtteranceCritic:
         states, actions = [t.state_ids for t in batch], [t.action_ids for t in batch]
         if fresh_actions is not None:
             states, actions = states * 2, [*actions, *fresh_actions]
-        state_BH, action_BH = self._read(self.slow, states, actions)
+        following = [t.next_ids for t in batch if not t.done]
+        encoder, tokens = cast(Encoder, self.slow.encoder), self.config.optimizer.microbatch_tokens
+        state_BH, action_BH, next_NH = encode_steps(encoder, states, actions, following, tokens=tokens)
         judged_2B = self.slow.q(state_BH, action_BH)
         device = state_BH.device
         done_B = torch.tensor([t.done for t in batch], device=device)
         next_v_2B = torch.zeros(2, len(batch), device=device, dtype=state_BH.dtype)
-        following = [t.next_ids for t in batch if not t.done]
         if following:
-            next_v_2B[:, ~done_B] = self.slow.v(self._encoded(self.slow, following))
+            next_v_2B[:, ~done_B] = self.slow.v(next_NH)
         fresh = None if fresh_actions is None else judged_2B[:, len(batch) :]
         reward_B = torch.tensor([t.reward for t in batch], dtype=torch.float32, device=device)
         return_B = torch.tensor([t.mc_return for t in batch], dtype=torch.float32, device=device)
@@ -255,23 +272,6 @@ class UtteranceCritic:
 
     def _encoded(self, networks: Networks, sequences: Sequence[Ids]) -> Tensor:
         return encode(cast(Encoder, networks.encoder), sequences, tokens=self.config.optimizer.microbatch_tokens)
-
-    def _parts(self, batch: Sequence[Transition]) -> list[Tensor]:
-        """Return indices of the transitions of each micro-batch; those with one state together, to read it once."""
-        order = sorted(range(len(batch)), key=lambda i: (len(batch[i].state_ids), batch[i].state_ids))
-        parts: list[list[int]] = [[]]
-        different: set[Ids] = set()
-        longest = 0
-        for index in order:
-            more = different | {batch[index].state_ids, batch[index].action_ids}
-            longest = max(longest, *(len(ids) for ids in (batch[index].state_ids, batch[index].action_ids)))
-            if parts[-1] and len(more) * longest > self.config.optimizer.microbatch_tokens:
-                parts.append([])
-                more = {batch[index].state_ids, batch[index].action_ids}
-                longest = max(len(ids) for ids in more)
-            parts[-1].append(index)
-            different = more
-        return [torch.tensor(part) for part in parts]
 
     def _rescale(self, return_B: Tensor) -> None:
         """Let the units follow the returns of a batch, from the first that differ; no value changes (PopArt)."""

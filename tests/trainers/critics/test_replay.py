@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from turnwise.errors import UsageError
 from turnwise.tasks.rng import Rng
-from turnwise.trainers.critics.replay import Replay, packed, unpacked
+from turnwise.trainers.critics.replay import Replay, packed, rows_of, unpacked
 from turnwise.trainers.critics.transitions import Transition
 
 from .turns import step
@@ -76,3 +76,38 @@ def test_nothing_comes_from_nothing() -> None:
         Replay(3).sample(1, Rng(0))
     with pytest.raises(UsageError, match="capacity 0"):
         Replay(0)
+
+
+def row(name: str, turns: int, first: int = 0) -> list[Transition]:
+    """An episode whose prompts grow: each begins with the prompt and the utterance before it."""
+    prompts = [tuple(range(first, first + 2 * turn + 1)) for turn in range(turns)]
+    return [step(ids, (first + 2 * turn + 1,), name=name, turn=turn) for turn, ids in enumerate(prompts)]
+
+
+def test_rows_are_turns_of_an_episode_that_continue_each_other() -> None:
+    rewritten = [step((8,), (1,), name="a", turn=3), step((8, 1, 2), (1,), name="a", turn=4)]
+    replay = [*row("a", 3), *rewritten, *row("b", 2), *row("c", 2)[1:], step((5,), (1,), name="c", turn=2)]
+    assert rows_of(replay) == [range(3), range(3, 5), range(5, 7), range(7, 8), range(8, 9)]
+    assert rows_of([*row("a", 1), *row("b", 2)[1:]]) == [range(1), range(1, 2)], "of another episode"
+
+
+def test_rows_are_drawn_whole_and_every_transition_as_often() -> None:
+    replay = Replay(100)
+    for number, turns in enumerate((1, 2, 5, 12)):
+        replay.add(row(f"{turns}", turns, first=100 * number))
+    held = dict.fromkeys(replay.sample(2000, Rng("all")), 0)
+    assert len(held) == 20
+    for draw in range(4000):
+        sample = replay.sample_rows(10, Rng("rows", draw))
+        assert len(sample) == 10
+        inner = [len(rows) for rows in rows_of(sample)[1:-1]]
+        assert set(inner) <= {1, 2, 5}, "rows between the first and the last are whole"
+        for each in sample:
+            held[each] += 1
+    assert all(count == pytest.approx(2000, rel=0.1) for count in held.values()), "long rows as often as short ones"
+
+
+def test_rows_of_one_turn_are_drawn_like_transitions() -> None:
+    replay = Replay(50)
+    replay.add(step((i,), (1,), name="e", turn=i) for i in range(50))
+    assert replay.sample_rows(30, Rng("a")) == replay.sample(30, Rng("a"))
