@@ -271,7 +271,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or not isinstance(manifest.get("run"), dict):
         raise StoreError(f"{path} is not an episode store: its {MANIFEST} has another format")
     if manifest.get("version") not in READABLE:
-        readable = " and ".join(map(str, READABLE))
+        readable = f"{', '.join(map(str, READABLE[:-1]))} and {READABLE[-1]}"
         raise StoreError(
             f"episode store {path} has version {manifest.get('version')}; this version of Turnwise reads {readable}"
         )

@@ -139,7 +139,8 @@ def test_a_server_that_dies_is_one_line_and_the_run_resumes(
 
     threading.Thread(target=kill).start()
     assert loop.main(["--config", str(path)]) == 2
-    (said,) = capsys.readouterr().err.strip().splitlines()
+    *warned, said = capsys.readouterr().err.strip().splitlines()
+    assert all("is_mode = tis" in line or "cut at agent.max_tokens" in line for line in warned), warned
     assert server.url in said
     server.start()  # with the weights that it began with: the run sends its own
     assert loop.main(["--config", str(path), "resume=true", f'server.urls=["{server.url}"]']) == 0

@@ -77,7 +77,9 @@ def test_a_run_that_is_stopped_in_a_sync_resumes(
     else:
         assert process.returncode == 130, said
         assert "--resume" in said
-        assert len(said.strip().splitlines()) == 1, said
+        warned = ("is_mode = tis", "cut at agent.max_tokens")
+        stopped = [line for line in said.strip().splitlines() if not any(part in line for part in warned)]
+        assert len(stopped) == 1, said
     if kind is signal.SIGINT:  # a user who repeats it will not wait for servers
         assert server.paused == (times > 1), "after one they go on, with whole weights"
     small.run(config.model_copy(update={"resume": True}))
