@@ -136,13 +136,10 @@ class ArcherConfig(PolicyConfig):
             )
         return self
 
-    @property
-    def correction(self) -> str:
-        return self.loss.is_mode
-
     def plan(self) -> Plan:
         per_step = self.actor_steps * (self.epochs if self.actor == "ppo" else 1)
-        return Plan("archer", self.optimizer.until(max(1, (self.steps - self.warmup) * per_step)))
+        optimizer = self.optimizer.until(max(1, (self.steps - self.warmup) * per_step))
+        return Plan("archer", optimizer, correction=self.loss.is_mode)
 
 
 @dataclass(frozen=True, slots=True)

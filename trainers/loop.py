@@ -77,14 +77,11 @@ class LoopConfig(PolicyConfig):
         refuse_greedy(self.agent)
         return self
 
-    @property
-    def correction(self) -> str:
-        return self.is_mode
-
     def plan(self) -> Plan:
         # Updates that are skipped or aborted do not count: a linear schedule may end above 0, and never too early.
         updates = self.steps * self.epochs * parts_of(self.tasks * self.k, self.minibatch)
-        return Plan("loop", self.optimizer.until(updates), self.overlap, many_processes=True)
+        optimizer = self.optimizer.until(updates)
+        return Plan("loop", optimizer, self.overlap, many_processes=True, correction=self.is_mode)
 
 
 class LoopTrainer(Trainer[LoopConfig]):

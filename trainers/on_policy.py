@@ -116,14 +116,11 @@ class OnPolicyConfig(PolicyConfig):
             raise ValueError("normaliser='const' divides by a constant: set denominator")
         return self
 
-    @property
-    def correction(self) -> str:
-        return self.loss.is_mode
-
     def plan(self) -> Plan:
         learning = max(self.steps - (self.values.warmup if self.algorithm.needs_values else 0), 1)
         updates = learning * self.epochs * parts_of(self.tasks * self.k, self.minibatch)
-        return Plan(self.algorithm.name, self.optimizer.until(updates), self.overlap, many_processes=True)
+        optimizer, correction = self.optimizer.until(updates), self.loss.is_mode
+        return Plan(self.algorithm.name, optimizer, self.overlap, many_processes=True, correction=correction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,8 @@ class SelfPlayConfig(LoopConfig):
     def plan(self) -> Plan:
         episodes = self.tasks * self.proposals * (1 + self.k)  # if every question is verified
         updates = self.steps * self.epochs * parts_of(episodes, self.minibatch)
-        return Plan("self-play", self.optimizer.until(updates), family=_game(self).family)
+        optimizer = self.optimizer.until(updates)
+        return Plan("self-play", optimizer, family=_game(self).family, correction=self.is_mode)
 
 
 class SelfPlayTrainer(Trainer[SelfPlayConfig]):

@@ -216,7 +216,7 @@ def test_a_preset_for_a_real_model_has_the_usual_rates(path: Path) -> None:
     assert config.optimizer.microbatch_tokens >= 16_384
     assert "bfloat16" in (config.dtype, config.optimizer.autocast)
     served = configured(word(path), path, ['server.urls=["http://localhost:8000"]'])
-    assert served.correction == "tis"
+    assert served.plan().correction == "tis"
     if isinstance(config, OnPolicyConfig):
         loss = config.loss.objective()
         assert (loss.clip, loss.dual_clip, loss.kl_coef) == ((0.8, 1.28), 3.0, 0.0)

@@ -116,7 +116,7 @@ async def _opened(
     step = resumed.step if resumed is not None else 0
     actor = Actor.of(config, model, start.tokenizer, own=own, version=step, files=files)
     if world.is_main:
-        for line in openings(config, model, actor.agent, tools):
+        for line in openings(config, model, actor.agent, tools, plan.correction):
             tell(LOG, "remark", line)
     options = config.episodes.options(seed=round_seed("train", config.seed))
     source = Source(pool, actor.agent, sampler, options, config.steps, config.seed)

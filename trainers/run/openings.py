@@ -16,7 +16,9 @@ FINE_TUNING_LR = 1e-5
 """The largest learning rate at which the full weights of a pretrained model usually survive reinforcement learning."""
 
 
-def openings(config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[Tool]) -> Iterator[str]:
+def openings(
+    config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[Tool], correction: str = "none"
+) -> Iterator[str]:
     """Yield one line for each fact that a user should know before a run costs anything.
 
     Args:
@@ -24,6 +26,7 @@ def openings(config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[
         model: model to train.
         agent: agent that acts.
         tools: tools of the environment.
+        correction: correction of the loss for a sampler that differs from the learner.
     """
     if config.device != "cpu":
         name = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else config.device
@@ -31,7 +34,7 @@ def openings(config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[
     departures = config.agent.departures(trained_settings(getattr(config, "model", None)))
     yield from filter(None, [departures])
     yield from agent.remarks(tools)
-    if config.correction == "tis":
+    if correction == "tis":
         yield "tokens are weighted by π_old/π_sampler in the loss, since the sampler may differ (is_mode = tis)"
     yield from filter(None, [harmful_rate(config, sum(each.numel() for each in model.parameters()))])
 

@@ -169,6 +169,7 @@ class Plan:
         may_change: settings that a resumed run may change.
         many_processes: whether ``torchrun`` may start several processes. Each learns its share; the main one plays,
             evaluates and writes.
+        correction: correction for a sampler that differs from the learner, resolved; ``none`` in scripts without one.
     """
 
     algorithm: str
@@ -177,6 +178,7 @@ class Plan:
     family: TaskFamily[Any] | None = None
     may_change: tuple[str, ...] = MAY_CHANGE
     many_processes: bool = False
+    correction: str = "none"
 
 
 class TrainConfig(Config):
@@ -228,11 +230,6 @@ class TrainConfig(Config):
     """Show a progress bar (on a terminal)."""
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
-
-    @property
-    def correction(self) -> str:
-        """Correction for a sampler that differs from the learner, resolved; ``none`` in scripts without one."""
-        return "none"
 
     def plan(self) -> Plan:
         """Return the requirements of the script."""
