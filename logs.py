@@ -30,9 +30,9 @@ MASK = "***"
 CREDENTIALS = (
     re.compile(r"(?i)\b(?:bearer|basic)\s+(?!\*)[\w.~+/=-]{6,}"),
     re.compile(r"\b(?:sk|hf|gh[pousr]|xox[abp]|AKIA)[-_]?[\w-]{12,}"),
-    re.compile(
-        r"""(?i)\b(?:[\w-]*api[_-]?key|[\w-]*secret|password|authorization)["']?\s*[:=]\s*["']?[^\s"',;&]{6,}"""
-    ),
+    re.compile(r"""(?i)\bauthorization["']?\s*[:=]\s*["']?(?:[\w-]+\s+)?[^\s"',;&]{6,}"""),
+    # At a beginning and of bounded length, so that the time is linear in a text that an agent may have written.
+    re.compile(r"""(?i)(?<![\w-])(?:[\w-]{0,64}(?:api[_-]?key|secret)|password)["']?\s*[:=]\s*["']?[^\s"',;&]{6,}"""),
 )
 """Texts that look like credentials, wherever they come from, such as the error of a server that repeats a request."""
 
@@ -103,9 +103,9 @@ def as_json() -> bool:
 
 def without_secrets(text: str) -> str:
     """Replace credentials in a text: of URLs, of headers, and the values of this process's secret variables."""
-    for name, value in os.environ.items():
-        if len(value) >= 6 and SECRET.search(name):
-            text = text.replace(value, MASK)
+    values = [value for name, value in os.environ.items() if len(value) >= 6 and SECRET.search(name)]
+    for value in sorted(values, key=len, reverse=True):  # one may contain another
+        text = text.replace(value, MASK)
     text = USER.sub(f"{MASK}@", text)
     for pattern in CREDENTIALS:
         text = pattern.sub(MASK, text)

@@ -87,6 +87,8 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
             if max_turns < 1:
                 raise ContractError(f"max_turns must be at least 1; got {max_turns}")
             self.max_turns = max_turns
+        if not isinstance(self.max_turns_truncates, bool):
+            raise ContractError(f"max_turns_truncates must be True or False; got {self.max_turns_truncates!r}")
         self.render_mode = render_mode
         self.observation_space = ObservationSpace()
         self.action_space = ActionSpace(tuple(tool.name for tool in self.tools))

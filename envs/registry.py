@@ -106,7 +106,8 @@ def make(
     Args:
         id: a registered id.
         wrappers: applied in order, the last outermost, e.g. ``[functools.partial(AttachHistory, turns=5)]``.
-        turn_limit: a limit of the run, which truncates; the task's own ``max_turns`` stays in force.
+        turn_limit: a limit of the run on all turns of an episode, outside all wrappers, which truncates; the task's own
+            ``max_turns`` stays in force.
         kwargs: constructor arguments, over those of the id.
 
     Raises:
@@ -144,10 +145,9 @@ def make(
         raise _failed(id, error) from error
     if not isinstance(env.unwrapped, TurnEnv):
         raise ContractError(f"{id} is a {type(env.unwrapped).__name__}, not a turnwise.TurnEnv")
-    env = _limited(env, turn_limit)
     for wrap in wrappers:
         env = wrap(env)
-    return cast(TurnEnv, env)
+    return _limited(cast(TurnEnv, env), turn_limit)
 
 
 def create(source: str | Callable[..., TurnEnv], *, turn_limit: int | None = None, **kwargs: Any) -> TurnEnv:

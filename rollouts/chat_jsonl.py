@@ -37,7 +37,7 @@ def exportable(episode: Episode) -> bool:
     return (
         episode.scored
         and bool(episode.turns)
-        and all(turn.action.problem is None for turn in episode.turns if turn.sent)
+        and not any(turn.action.problem or turn.info.get("unparsed") for turn in episode.turns if turn.sent)
     )
 
 

@@ -46,4 +46,4 @@ async def unread(session: Session, observation: Observation, *, truncated: bool)
 
 def one_line(error: BaseException) -> str:
     """Return an error in one line to record, without credentials that its text may contain."""
-    return without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))
+    return " ".join(without_secrets(f"{type(error).__name__}: {error}").split())

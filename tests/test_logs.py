@@ -305,3 +305,13 @@ def test_the_options_of_a_command(words: tuple[str, ...], tmp_path: Path) -> Non
 def test_wrong_options_are_one_line(words: tuple[str, ...], said: str) -> None:
     done = subprocess.run([sys.executable, "-m", "turnwise", "version", *words], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, f"turnwise: {said}\n")
+
+
+@pytest.mark.parametrize("text", ["Authorization: ApiKey abcdefghij1", "my-api_key=abcdefghij", "secret: 'abcdefghij'"])
+def test_credentials_of_many_forms_are_masked(text: str) -> None:
+    assert "abcdefghij" not in without_secrets(f"POST failed, {text}")
+
+
+def test_a_long_text_that_an_agent_wrote_is_masked_in_linear_time() -> None:
+    for hostile in ("a-" * 200_000, "api-key" * 50_000, "sk-" * 100_000):  # by backtracking, hours
+        without_secrets(hostile)

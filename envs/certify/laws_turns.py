@@ -61,10 +61,9 @@ def limits_end(lab: Lab) -> None:
     """Move the turn limit: an end that moves with it must be reported as ``max_turns_truncates`` declares."""
     if lab.sample is not lab.sample.unwrapped:
         raise NotApplicable("the turn limit of a wrapped environment belongs to its wrappers")
-    cuts = lab.sample.max_turns_truncates
-    declared = f"not as {'truncated' if cuts else 'terminated'}, although max_turns_truncates is {cuts}"
     for spec in lab.few:
-        _unstated(lab, spec)
+        cuts = _declared(lab, spec)
+        declared = f"not as {'truncated' if cuts else 'terminated'}, although max_turns_truncates is {cuts}"
         for who in lab.players:
             ends = lab.whole(who, spec)
             if not ends.over:
@@ -90,14 +89,20 @@ def limits_end(lab: Lab) -> None:
                     raise Broken(text, spec, policy=who)
 
 
-def _unstated(lab: Lab, spec: Any) -> None:
-    """Raise ``Broken`` if the first observation states a limit that truncates: it is part of the task."""
+def _declared(lab: Lab, spec: Any) -> bool:
+    """Return whether the turn limit of a task truncates.
+
+    Raises:
+        Broken: it does, although the first observation states it, so that it is part of the task.
+    """
     env = lab.subject.make()
     observation, _ = env.reset(options={"task": spec})
-    told = re.search(rf"\b{env.max_turns}\s+({COUNTED})\b", observation.text, re.IGNORECASE)
+    stated = rf"\b{env.max_turns}(?:[ -](?:more|remaining))?[\s-]+({COUNTED})\b"
+    told = re.search(stated, observation.text, re.IGNORECASE)
     if env.max_turns_truncates and told:
         text = f"the first observation speaks of {told[0]!r}, so the limit is part of the task and must end it"
         raise Broken(f"{text}: remove max_turns_truncates{lab.at('start')}", spec)
+    return env.max_turns_truncates
 
 
 def _limited(lab: Lab, spec: Any, actions: list[Action], limit: int) -> tuple[bool, bool]:

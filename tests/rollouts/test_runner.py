@@ -332,15 +332,17 @@ def test_an_environment_that_raises_is_retried_then_unscored(turn: int, failures
 
 def test_a_key_in_an_environments_error_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_API_KEY", "k-9f8e7d6c5b")
+    monkeypatch.setenv("SHOP_PASSWORD", "k-9f8e7d6c5b-and-more")
 
     class Leaks(Count):
         def act(self, action: tw.Action) -> Any:
-            raise OSError("POST https://shop.test/buy?key=k-9f8e7d6c5b failed")
+            raise OSError("POST https://shop.test/buy?key=k-9f8e7d6c5b failed, as k-9f8e7d6c5b-and-more")
 
     (episode,) = run(Leaks, answering(), tasks(1), retries=0)
     assert episode.error is not None
     assert "shop.test" in episode.error
     assert "k-9f8e7d6c5b" not in episode.error
+    assert "and-more" not in episode.error, "a value that contains another is masked whole"
 
 
 def assert_never_scored(failed: tw.Episode, episodes: list[tw.Episode]) -> None:

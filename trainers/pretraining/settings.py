@@ -118,7 +118,7 @@ class HeldOutConfig(Config):
 
 
 class PretrainConfig(Config):
-    """Settings of pre-training. The defaults are those of ``pretrain-2m``."""
+    """Settings of pre-training. The defaults are those of ``pretrain-2m``, except ``autocast``."""
 
     out: str = "runs/pretrain"
     """The run's folder."""

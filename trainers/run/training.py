@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from ...rollouts.episode import Episode
 from ..collect.collect import Experience, NothingPlayed
-from ..learning.groups import Group, with_failures
+from ..learning.groups import Group
 from ..learning.main_process import hear_interrupt
 from ..learning.rows import check_turn
 from .conclusion import RunResult
@@ -110,7 +110,7 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
                 await run.weights.send(run.step)
             with clock("collect"):
                 played = await trainer.collect()
-        groups, dropped = unusable.without(with_failures(played.groups))
+        groups, dropped = unusable.without(played.groups)
         with clock("learn"):
             learned = await uninterrupted(trainer.learn(groups, clock))
         run.state.finish_step(played.tasks)

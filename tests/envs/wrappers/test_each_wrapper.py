@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from turnwise.envs.wrappers.history import History
 from turnwise.envs.wrappers.multi_attempt import MultiAttempt
 from turnwise.envs.wrappers.observation_budget import LONGEST_MARK, ObservationBudget, cut, mark, shares
 from turnwise.envs.wrappers.turn_limit import TurnLimit
-from turnwise.errors import UsageError
+from turnwise.errors import ContractError, UsageError
 
 from ..certify.faults_text import Password
 from ..certify.faults_tools import Shelf
@@ -41,6 +42,20 @@ def test_the_lower_limit_ends_the_episode_in_its_way_and_it_is_judged(own: int, 
     assert (terminated, truncated) == (own <= limit, limit < own), "the task's own limit ends it, the run's cuts it off"
     assert info["success"] is False
     assert env.max_turns == min(own, limit)
+
+
+def test_a_limit_of_the_run_bounds_what_wrappers_add() -> None:
+    env = tw.make("turnwise/MazeU-v0", turn_limit=2, wrappers=[partial(MultiAttempt, attempts=3)])
+    env.reset(seed=0)
+    assert [env.step("nonsense")[3] for _ in range(2)] == [False, True]
+
+
+def test_whether_the_limit_truncates_is_a_bool() -> None:
+    class Unsure(Password):
+        max_turns_truncates = "no"  # type: ignore[assignment]
+
+    with pytest.raises(ContractError, match="max_turns_truncates must be True or False; got 'no'"):
+        Unsure()
 
 
 def test_an_end_of_the_task_at_the_limit_stays_a_termination() -> None:
