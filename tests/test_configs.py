@@ -59,7 +59,7 @@ def test_models_they_start_from_are_made_by_others() -> None:
     folders = {str(configured(algorithm(path), path).out) for path in CONFIGS}
     for path in CONFIGS:
         model = getattr(configured(algorithm(path), path), "model", None)
-        if model:
+        if model and not model.startswith("models/"):  # what users download: docs/language_models.md
             assert model.removesuffix("/model") in folders, f"nothing makes {model} for {path.name}"
 
 
