@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers.cache_utils import Cache
 
 from ..errors import PolicyError
-from .kv_cache import empty_cache, joined, refuse_other_caches
+from .kv_cache import cache_argument, empty_cache, joined, refuse_other_caches
 from .policy import Finish
 
 PREFILL_TOKENS = 16_384
@@ -123,9 +123,9 @@ class RunningBatch:
             input_ids=torch.tensor(tokens, device=device),
             attention_mask=(torch.arange(width, device=device) >= width - ends).long(),
             position_ids=(ends - new + torch.arange(new, device=device)).clamp_min(0),
-            past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
+            **cache_argument(self.model, cache),
         )
         return PassOutput(rows, output.logits[:, -1], cache)
 

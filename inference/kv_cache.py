@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -44,6 +46,21 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         values[:, :, start:end] = value_states
         self.keys, self.values = keys[:, :, :end], values[:, :, :end]
         return self.keys, self.values
+
+
+def cache_argument(model: Any, cache: Cache | None) -> dict[str, Cache | None]:
+    """Return a cache as the keyword argument that the forward pass of a model has for it.
+
+    Since transformers 5.24 it is ``cache``; earlier versions, and models that bring their own code, have
+    ``past_key_values``.
+    """
+    forward = model.get_base_model().forward if hasattr(model, "get_base_model") else model.forward
+    return {_cache_name(getattr(forward, "__func__", forward)): cache}
+
+
+@lru_cache
+def _cache_name(forward: Callable[..., Any]) -> str:
+    return "cache" if "cache" in inspect.signature(forward).parameters else "past_key_values"
 
 
 def empty_cache() -> Cache:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache
 
 from ..errors import ModelError
-from .kv_cache import empty_cache
+from .kv_cache import cache_argument, empty_cache
 
 GUIDE, VALUES = "value_guided.json", "values.safetensors"
 """Files beside a model's weights that turn its folder into that of a guided model."""
@@ -95,7 +95,7 @@ class GuidedOutput:
     """Result of a forward pass: logits ``[B, kept, V]``, the guided log-probabilities up to a constant."""
 
     logits: Tensor
-    past_key_values: Cache | None = None
+    cache: Cache | None = None
 
 
 class ValueGuidedModel(nn.Module):
@@ -143,7 +143,7 @@ class ValueGuidedModel(nn.Module):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         use_cache: bool | None = None,
         logits_to_keep: int | Tensor = 0,
     ) -> GuidedOutput:
@@ -153,25 +153,26 @@ class ValueGuidedModel(nn.Module):
         """
         shown = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
         shared = self.values.backbone is None
-        own, other = (past_key_values, None) if shared else _halves(past_key_values)
+        own, other = (cache, None) if shared else _halves(cache)
         output = self.policy(
             **shown,
-            past_key_values=own,
             use_cache=use_cache,
             logits_to_keep=logits_to_keep,
             output_hidden_states=shared,
+            **cache_argument(self.policy, own),
         )
         if self.values.backbone is None:
             hidden = output.hidden_states[-1]
         else:
-            hidden = self.values.backbone(**shown, past_key_values=other, use_cache=use_cache).last_hidden_state
-        if past_key_values is not None and own is not None and other is not None:
-            past_key_values.layers = [*own.layers, *other.layers]
+            backbone = self.values.backbone
+            hidden = backbone(**shown, use_cache=use_cache, **cache_argument(backbone, other)).last_hidden_state
+        if cache is not None and own is not None and other is not None:
+            cache.layers = [*own.layers, *other.layers]
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         hidden = hidden[:, kept]
         advantage = self.values.heads.action_values(hidden).amin(0) - self.values.heads.state_values(hidden)[..., None]
         logits = output.logits.float().log_softmax(-1) + self.beta * advantage
-        return GuidedOutput(logits, past_key_values)
+        return GuidedOutput(logits, cache)
 
     def save_pretrained(
         self, folder: str | os.PathLike[str], *, state_dict: Mapping[str, Tensor] | None = None

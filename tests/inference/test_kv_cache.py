@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.inference.kv_cache import SPARE, empty_cache, joined
+from turnwise.inference.kv_cache import SPARE, cache_argument, empty_cache, joined
 
 
 def states(rows: int, time: int, first: float) -> torch.Tensor:
@@ -50,3 +52,31 @@ def test_joining_keeps_each_rows_newest_states_and_growing_keeps_all(
             assert not keys[row, :, : width - kept.shape[1]].any(), "before them is zero, not what was there"
         for step, new in enumerate(grown):
             assert torch.equal(keys[:, :, width + step], new[:, :, 0] + layer), "a new token follows the ones before"
+
+
+class Older:
+    """A model of transformers before 5.24, or with code of its own."""
+
+    def forward(self, input_ids: Any = None, past_key_values: Any = None) -> None: ...
+
+
+class Newer:
+    """A model of transformers since 5.24."""
+
+    def forward(self, input_ids: Any = None, cache: Any = None) -> None: ...
+
+
+class Adapted:
+    """A model with adapters, whose own forward pass takes anything."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def get_base_model(self) -> Newer:
+        return Newer()
+
+
+def test_a_cache_is_passed_by_the_name_that_the_model_has_for_it() -> None:
+    cache = empty_cache()
+    assert cache_argument(Older(), cache) == {"past_key_values": cache}
+    assert cache_argument(Newer(), cache) == {"cache": cache}
+    assert cache_argument(Adapted(), cache) == {"cache": cache}

@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
+from transformers import DynamicCache
 
 from turnwise import Completion, Finish, Sampling
 from turnwise.errors import InfrastructureError, UsageError
+from turnwise.inference.kv_cache import cache_argument
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.inference.serving.launch.process import FILES
 from turnwise.inference.serving.server import Capabilities, Pause, ServerResponse
@@ -130,7 +132,9 @@ class FakeServer:
         key = (prompt, adapter) if len(prompt) >= BLOCK else ()
         past, cached = self.cache.get(key), 0
         if past is None:
-            past = model(torch.tensor([prompt[:-1]]), use_cache=True).past_key_values if len(prompt) > 1 else None
+            past = DynamicCache(config=model.config)
+            if len(prompt) > 1:
+                model(torch.tensor([prompt[:-1]]), use_cache=True, **cache_argument(model, past))
             if key:
                 self.cache[key] = copy.deepcopy(past)
         else:
@@ -140,8 +144,7 @@ class FakeServer:
         logprobs: list[float] = []
         last = prompt[-1]
         for _ in range(sampling.max_tokens):
-            out = model(torch.tensor([[last]]), past_key_values=past, use_cache=True)
-            past, logits = out.past_key_values, out.logits[0, -1].float()
+            logits = model(torch.tensor([[last]]), use_cache=True, **cache_argument(model, past)).logits[0, -1].float()
             if self.sabotage == "rounds":
                 logits = logits.to(torch.bfloat16).float()
             tempered = (logits / (sampling.temperature or 1.0)).log_softmax(-1)
