@@ -45,7 +45,7 @@ class CompletionRequest:
         replicas = self._replicas
         while True:
             replica = await self._wait_for_replica()
-            async with replica.room:
+            async with replica.slot():
                 if replicas.paused or not replica.up:
                     continue
                 tag = replicas.now

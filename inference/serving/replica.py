@@ -1,16 +1,16 @@
-"""One replica of a served policy: its load, its health, and the sessions that prefer it."""
+"""One replica of a served policy: its load and its health."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...errors import InfrastructureError, TurnwiseError
 from ...logs import event
-from ...tasks.rng import stable_hash
 from .server import Capabilities, Sampler, ServerResponse
 
 LOG = logging.getLogger(__name__)
@@ -52,10 +52,27 @@ class Replica:
 
     def enter_loop(self) -> None:
         """Replace the objects that belong to an earlier event loop."""
-        self.room = asyncio.Semaphore(self.limit)
+        self._room = asyncio.Semaphore(self.limit)
         self._checking = asyncio.Lock()
         self.running: dict[asyncio.Task[ServerResponse], WeightTag] = {}
         self.withdrawn: set[asyncio.Task[ServerResponse]] = set()
+        self._slots: set[object] = set()
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for room for a request and hold it; the request counts as load from the start of the wait."""
+        slots, mine = self._slots, object()
+        slots.add(mine)
+        try:
+            async with self._room:
+                yield
+        finally:
+            slots.discard(mine)
+
+    @property
+    def load(self) -> int:
+        """Requests that are in flight or wait for room."""
+        return len(self._slots)
 
     @property
     def address(self) -> str:
@@ -143,14 +160,3 @@ class Replica:
         for task in self.running:
             self.withdrawn.add(task)
             task.cancel()
-
-
-def preferred(replicas: Iterable[Replica], session: str) -> list[Replica]:
-    """Return replicas in the order in which a session prefers them, which is the same in every process.
-
-    Rendezvous hashing (Thaler and Ravishankar, 1998): when a replica leaves, only its own sessions move. Requests
-    without a session prefer the replica with the fewest requests in flight.
-    """
-    if not session:
-        return sorted(replicas, key=lambda replica: len(replica.running))
-    return sorted(replicas, key=lambda replica: stable_hash(session, replica.address), reverse=True)

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from ...errors import InfrastructureError, UsageError
 from ..pausable_clock import PausableClock
+from .affinity import Affinity
 from .fan_out import fan_out
 from .http.routes import START
 from .limits import TimeLimits
-from .replica import Replica, WeightTag, preferred
+from .replica import Replica, WeightTag
 from .server import Capabilities, Pausable, Sampler, pausable
 
 LONGEST_BACKOFF = 5.0
@@ -46,6 +47,7 @@ class ReplicaSet:
             raise UsageError(f"max_in_flight must be at least 1; got {max_in_flight}")
         longest = min(LONGEST_BACKOFF, limits.patience / 4)  # a waiting request gets more than one probe
         self.members = [Replica(server, max_in_flight, backoff, longest) for server in servers]
+        self._affinity: Affinity[Replica] = Affinity()
         self.limits = limits
         self.now = WeightTag(version, None)
         self.weights_changed = False
@@ -107,30 +109,35 @@ class ReplicaSet:
     # -- one request ---------------------------------------------------------------------------------------------
 
     def find_up(self, session: str, last: Collection[Replica]) -> Replica | None:
-        """Return the replica that the session prefers among those that are up, without probing any."""
-        return next((replica for replica in self._ordered(session, last) if replica.up), None)
-
-    def _ordered(self, session: str, last: Collection[Replica]) -> list[Replica]:
-        return sorted(preferred(self.members, session), key=lambda replica: replica in last)
+        """Return the replica that the session gets among those that are up, without probing any."""
+        up = [replica for replica in self.members if replica.up]
+        return next(iter(self._affinity.ordered(up, session, last)), None)
 
     async def choose(self, session: str, last: Collection[Replica]) -> Replica | None:
-        """Return the replica that the session prefers among those that are available; probe those that were down.
+        """Return the replica that the session gets among those that are available; probe those that were down.
 
         Args:
             session: session of the request.
             last: replicas to try after all others.
         """
-        for replica in self._ordered(session, last):
-            if replica.up:
-                return replica
-            now = asyncio.get_running_loop().time()
-            if replica.stale or replica.due > now:
-                continue
-            if await replica.recheck(now, weights_changed=self.weights_changed):
-                if self.control and not replica.named:
-                    await self.send_version([replica])
+        order = self._affinity.ordered(self.members, session, last)
+        for replica in order:
+            if replica.up or await self._back(replica):
+                if replica is order[0]:  # otherwise the session returns to the first one when that is back
+                    self._affinity.remember(session, replica)
                 return replica
         return None
+
+    async def _back(self, replica: Replica) -> bool:
+        """Probe a replica that is down, if it is due, and return whether it can take requests."""
+        now = asyncio.get_running_loop().time()
+        if replica.stale or replica.due > now:
+            return False
+        if not await replica.recheck(now, weights_changed=self.weights_changed):
+            return False
+        if self.control and not replica.named:
+            await self.send_version([replica])
+        return True
 
     async def wait_until_due(self) -> None:
         """Wait until a replica may be probed again.
