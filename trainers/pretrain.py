@@ -38,9 +38,10 @@ def pretrain(config: PretrainConfig) -> RunResult:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     folder = RunFolder(config.out, "pretrain", keep=config.keep_checkpoints)
+    files = shards(config, folder.path / TEXT)  # an unknown environment is refused before there is a folder
     with folder.held():
         resumed = folder.entered(config, may_change=MAY_CHANGE)
-        training, held_out = _texts(config, folder.path / TEXT)
+        training, held_out = _texts(config, folder.path / TEXT, files)
         run = Pretraining(config, training, held_out, resumed)
         _train(run, folder)
         run.export(folder.model)
@@ -48,10 +49,9 @@ def pretrain(config: PretrainConfig) -> RunResult:
     return RunResult(folder.path, folder.model, run.step, last, note=spoken(last))
 
 
-def _texts(config: PretrainConfig, folder: Path) -> tuple[list[Kind], list[Kind]]:
+def _texts(config: PretrainConfig, folder: Path, files: int) -> tuple[list[Kind], list[Kind]]:
     """Return training and held-out text, after playing the transcripts that are not there yet."""
-    total = shards(config, folder)
-    with StepProgress("transcripts", total, enabled=config.progress and total > 0) as progress:
+    with StepProgress("transcripts", files, enabled=config.progress and files > 0) as progress:
 
         def done() -> None:
             progress.show({}, advance=True)

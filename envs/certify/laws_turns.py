@@ -18,6 +18,12 @@ from .trace import plain, player
 
 COUNTED = "turns?|actions?|steps?|moves?|tries|guesses|questions?|attempts?"
 """Words for turns in a prompt that states its turn limit."""
+UP_TO_TWENTY = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+TENS = {30: "thirty", 40: "forty", 50: "fifty", 60: "sixty", 100: "(?:a|one)[ -]hundred"}
+"""Words for larger numbers, as regular expressions."""
 HUGE = "A" * 100_000
 LONG_SECRET = 8
 """Characters from which a secret stands in no other word by chance."""
@@ -97,12 +103,18 @@ def _declared(lab: Lab, spec: Any) -> bool:
     """
     env = lab.subject.make()
     observation, _ = env.reset(options={"task": spec})
-    stated = rf"\b{env.max_turns}(?:[ -](?:more|remaining))?[\s-]+({COUNTED})\b"
+    stated = rf"\b{_number(env.max_turns)}(?:[ -](?:more|remaining))?[\s-]+({COUNTED})\b"
     told = re.search(stated, observation.text, re.IGNORECASE)
     if env.max_turns_truncates and told:
         text = f"the first observation speaks of {told[0]!r}, so the limit is part of the task and must end it"
         raise Broken(f"{text}: remove max_turns_truncates{lab.at('start')}", spec)
     return env.max_turns_truncates
+
+
+def _number(number: int) -> str:
+    """Return a regular expression of a number in digits or, where prompts use one, as a word."""
+    words = dict(enumerate(UP_TO_TWENTY.split(), start=1)) | TENS
+    return f"(?:{number}|{words[number]})" if number in words else str(number)
 
 
 def _limited(lab: Lab, spec: Any, actions: list[Action], limit: int) -> tuple[bool, bool]:

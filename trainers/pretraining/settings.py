@@ -13,6 +13,10 @@ from ...inference.nano import NanoConfig, Size, TokenizerKind
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]
 
 
+SHORTEST_CONTEXT = 512
+"""Tokens of the smallest context that holds every exercise and its answer, also where each byte is a token."""
+
+
 class TranscriptConfig(Config):
     """Episodes of one environment, played by scripted agents and written as conversations."""
 
@@ -172,6 +176,9 @@ class PretrainConfig(Config):
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.nano.context_length < SHORTEST_CONTEXT:
+            own = self.nano.context_length
+            raise ValueError(f"nano.context_length = {own} does not hold a probe; use at least {SHORTEST_CONTEXT}")
         longest = max(self.context, self.long_context if self.long_every else 0)
         if longest > self.nano.context_length:
             raise ValueError(f"rows of {longest} tokens exceed nano.context_length = {self.nano.context_length}")

@@ -265,6 +265,14 @@ class StatedLimitTruncates(Password):
         return f"{super().start(task, rng)} You have {self.max_turns} turns."
 
 
+@fault("limits_end", "speaks of 'eight turns', so the limit is part of the task")
+class SpelledLimitTruncates(Password):
+    max_turns_truncates = True
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+        return f"{super().start(task, rng)} You have eight turns."
+
+
 @fault("limits_end", "solved at turn 4, but reported as truncated")
 class TerminatedAsTruncated(Password):
     def act(self, action: tw.Action) -> Any:

@@ -143,6 +143,7 @@ def test_published_games_have_no_held_out_text(tmp_path: Path) -> None:
         ({"text": {"episodes": []}}, "names no environment"),
         ({"text": {"episodes": [{"env": "a"}, {"env": "a"}]}}, "names a twice"),
         ({"context": 9000}, "rows of 9000 tokens exceed nano.context_length = 4096"),
+        ({"nano": {"context_length": 256}}, "context_length = 256 does not hold a probe; use at least 512"),
         ({"batch_tokens": 2048}, "rows of 4096 tokens do not fit a step of batch_tokens = 2048"),
         ({"warmup": 9, "steps": 8}, "warmup = 9 is longer than the run of steps = 8"),
         ({"nano": {"tokenizer": "word"}}, "cannot write a name that it has not seen"),

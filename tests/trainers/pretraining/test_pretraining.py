@@ -130,6 +130,12 @@ def test_a_taken_folder_and_other_settings_are_refused(whole: Path) -> None:
         pretrain(small(whole, resume=True, lr=0.1))
 
 
+def test_an_unknown_environment_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Wordle"):
+        pretrain(small(tmp_path / "run", text={"episodes": [{"env": "turnwise/Wordl-v1"}]}))
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pretraining, "_loss", lambda run, ids, weights: torch.tensor(math.nan, requires_grad=True))
     with pytest.raises(DivergedError, match=r"step 1: loss nan .* lower lr"):
