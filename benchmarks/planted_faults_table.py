@@ -182,9 +182,9 @@ FAULTS = (
     Fault(
         "statistics",
         "skew-mirrored",
-        "evals/bootstrap.py",
-        "left_out.mean() - left_out)",
-        "left_out - left_out.mean())",
+        "evals/statistics.py",
+        "skew = float((residuals**3).mean())",
+        "skew = -float((residuals**3).mean())",
         ("tests/evals/test_statistics.py",),
     ),
 )

@@ -12,8 +12,7 @@ import pydantic
 from ..errors import UsageError
 from ..rollouts.episode import FAILURE_RATE, Episode
 from .attribution import inconclusive
-from .bootstrap import bootstrap
-from .statistics import Estimate, proportion, square_and_add
+from .statistics import Estimate, mean_over_tasks, proportion, square_and_add
 from .summary import task_of
 from .words import signed
 
@@ -168,15 +167,15 @@ def _success(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: b
 
 
 def _return(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float) -> Difference:
-    """Return the difference of two mean returns; if paired, by a bootstrap of the differences per task."""
+    """Return the difference of two mean returns; if paired, from the differences per task."""
     one, other = (
-        bootstrap([e.total_reward for e in run], clusters=[task_of(e) for e in run], confidence=confidence)
+        mean_over_tasks([e.total_reward for e in run], [task_of(e) for e in run], confidence=confidence)
         for run in (a, b)
     )
     if not paired:
         return Difference(name, one, other, square_and_add(other, one), paired)
     of_a, of_b = (_per_task(run, lambda e: e.total_reward) for run in (a, b))
-    gaps = bootstrap([of_b[task] - of_a[task] for task in of_a], confidence=confidence)
+    gaps = mean_over_tasks([of_b[task] - of_a[task] for task in of_a], confidence=confidence)
     return Difference(name, one, other, gaps, paired)
 
 

@@ -16,9 +16,8 @@ from ..rollouts.episode import FAILURE_RATE, Episode, Outcome
 from ..rollouts.provenance import Provenance
 from .api_usage import ApiUsage, api_usage, tokens_read, tokens_written
 from .attribution import after_action, inconclusive, possible
-from .bootstrap import bootstrap
 from .failures import counted, environment_errors, error_name, failure_label, judged_of, unparsed
-from .statistics import Estimate, pass_at_k, pass_hat_k, proportion
+from .statistics import Estimate, mean_over_tasks, pass_at_k, pass_hat_k, proportion
 
 SUMMARY = "summary.json"
 """File name of the summary in the folder of an evaluation, beside its store."""
@@ -270,7 +269,7 @@ def summarise(
 
 
 def _in_order(episodes: Iterable[Episode]) -> list[Episode]:
-    """Sort the episodes, because resampling must not depend on which finished first."""
+    """Sort the episodes, so that sums do not depend on which finished first."""
     return sorted(episodes, key=lambda e: (*task_of(e), e.episode_id))
 
 
@@ -284,7 +283,7 @@ def _success(episodes: Sequence[Episode], confidence: float) -> Estimate:
 
 
 def _mean(episodes: Sequence[Episode], number: Callable[[Episode], float], confidence: float) -> Estimate:
-    return bootstrap([number(e) for e in episodes], clusters=[task_of(e) for e in episodes], confidence=confidence)
+    return mean_over_tasks([number(e) for e in episodes], [task_of(e) for e in episodes], confidence=confidence)
 
 
 def _checks(episodes: Sequence[Episode], confidence: float) -> dict[str, Estimate]:

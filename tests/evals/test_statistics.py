@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable
 
 import numpy as np
@@ -13,11 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.errors import UsageError
-from turnwise.evals.bootstrap import bootstrap
 from turnwise.evals.statistics import (
     Estimate,
-    iqm,
-    mean,
+    mean_over_tasks,
     pass_at_k,
     pass_hat_k,
     proportion,
@@ -81,7 +80,7 @@ def test_nothing_has_no_rate() -> None:
     calls: list[Callable[[], Estimate]] = [
         lambda: wilson(0, 0),
         lambda: proportion([]),
-        lambda: bootstrap([]),
+        lambda: student([]),
         lambda: student([]),
     ]
     for call in calls:
@@ -243,15 +242,6 @@ def test_a_run_compared_with_itself_shows_no_difference(counts: tuple[int, int])
 # -- means ----------------------------------------------------------------------------------------------------------
 
 
-@given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
-def test_iqm_is_scipys_trimmed_mean(values: list[float]) -> None:
-    assert iqm(np.array(values)) == pytest.approx(float(scipy.stats.trim_mean(values, 0.25)), rel=1e-9, abs=1e-9)
-
-
-def test_iqm_ignores_outliers() -> None:
-    assert iqm(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 1e9])) == pytest.approx(4.5)
-
-
 @given(values=st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
 def test_student_is_scipys(values: list[float]) -> None:
     estimate = student(values)
@@ -261,91 +251,85 @@ def test_student_is_scipys(values: list[float]) -> None:
         assert ends(estimate) == pytest.approx((low, high), rel=1e-9, abs=1e-9)
 
 
-def skewed(n: int) -> list[float]:
-    return [float(x) for x in np.random.default_rng(5).exponential(size=n).round(3)]
+@given(
+    tasks=st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3), min_size=2, max_size=12),
+    order=st.randoms(use_true_random=False),
+)
+def test_with_equally_many_attempts_the_means_of_tasks_are_what_counts(
+    tasks: list[list[float]], order: random.Random
+) -> None:
+    pairs = [(value, task) for task, values in enumerate(tasks) for value in values]
+    order.shuffle(pairs)
+    over_tasks = mean_over_tasks([value for value, _ in pairs], [task for _, task in pairs])
+    alone = mean_over_tasks([sum(values) / 3 for values in tasks])
+    assert (over_tasks.value, *ends(over_tasks)) == pytest.approx((alone.value, *ends(alone)), abs=1e-4)
+    assert over_tasks.n == alone.n == len(tasks)
 
 
-@pytest.mark.parametrize("method", ["percentile", "bca"])
-@pytest.mark.parametrize("statistic", [mean, iqm])
-def test_bootstrap_agrees_with_scipy(method: str, statistic: object) -> None:
-    values = [x**3 for x in skewed(20)]  # so skewed that BCa without its correction, or with its mirror, is far off
-    ours = bootstrap(values, statistic, method=method, resamples=6000)  # type: ignore[arg-type]
-    theirs = scipy.stats.bootstrap(
-        (values,),
-        statistic,
-        vectorized=False,
-        n_resamples=6000,
-        method=method,
-        rng=np.random.default_rng(9),  # type: ignore[call-overload]
-    ).confidence_interval
-    assert ends(ours) == pytest.approx((theirs.low, theirs.high), abs=0.03 * (theirs.high - theirs.low))
+@given(values=st.lists(st.floats(0, 100), min_size=1, max_size=15), middle=st.floats(-50, 50))
+def test_without_skew_the_interval_of_a_mean_is_students(values: list[float], middle: float) -> None:
+    symmetric = [middle + sign * value for value in values for sign in (-1, 1)]
+    assert ends(mean_over_tasks(symmetric)) == pytest.approx(ends(student(symmetric)), abs=1e-6)
 
 
-def test_bootstrap_of_a_tiny_sample_is_the_enumerated_one() -> None:
-    """Brute force: all 4⁴ resamples of four values."""
-    values = [0.0, 1.0, 4.0, 10.0]
-    every = [float(np.mean(pick)) for pick in itertools.product(values, repeat=4)]
-    ours = bootstrap(values, method="percentile", resamples=40_000)
-    assert ends(ours) == pytest.approx(np.quantile(every, [0.025, 0.975]), abs=0.26)
+def test_halls_transformation_removes_the_skew() -> None:
+    """The ends are where g(T) = T + γT²/3 + γ²T³/27 + γ/6n is ±t/√n, with T = (x̄ − end)/s."""
+    values = [float(x) for x in np.random.default_rng(5).exponential(size=12)]
+    x, n = np.array(values), len(values)
+    gamma, t = float(scipy.stats.skew(x)), float(scipy.stats.t.ppf(0.975, n - 1)) / math.sqrt(n)
+    low, high = ends(mean_over_tasks(values))
+    for end, target in ((low, t), (high, -t)):
+        of = (x.mean() - end) / x.std(ddof=1)
+        assert of + gamma * of**2 / 3 + gamma**2 * of**3 / 27 + gamma / (6 * n) == pytest.approx(target, abs=1e-9)
+    assert high - x.mean() > x.mean() - low, "the long tail is on the right"
 
 
-def test_fast_path_for_means_equals_the_general_one() -> None:
-    """Means are resampled through sums per cluster; others through copies: the draws must be the same."""
-    values, clusters = skewed(30), [i % 7 for i in range(30)]
-    strata = [c % 2 for c in clusters]
-    for method in ("percentile", "bca"):
-        fast = bootstrap(values, mean, clusters=clusters, strata=strata, method=method)
-        slow = bootstrap(values, lambda x: float(np.mean(x)), clusters=clusters, strata=strata, method=method)
-        assert ends(fast) == pytest.approx(ends(slow), rel=1e-12)
-
-
-@given(values=st.lists(st.floats(-100, 100), min_size=2, max_size=20), seed=st.integers(0, 5))
-def test_bootstrap_is_a_pure_function_and_ignores_the_global_generator(values: list[float], seed: int) -> None:
-    np.random.seed(seed)
-    first = bootstrap(values, seed=seed, resamples=200)
-    np.random.random(3)
-    assert bootstrap(values, seed=seed, resamples=200) == first
-
-
-@given(values=st.lists(st.floats(-100, 100), min_size=2, max_size=20), method=st.sampled_from(["percentile", "bca"]))
-def test_bootstrap_of_a_mean_stays_within_the_data(values: list[float], method: str) -> None:
-    low, high = ends(bootstrap(values, method=method, resamples=200))  # type: ignore[arg-type]
-    assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
+def test_tasks_with_more_attempts_weigh_more() -> None:
+    """By hand: mean 3, sums of residuals −2, −2, 4, so s² = 3/2 · 24/25 = 1.44 and γ = 16/8^1.5 = 0.7071."""
+    estimate = mean_over_tasks([1.0, 2.0, 2.0, 5.0, 5.0], ["a", "b", "b", "c", "c"])
+    y = [sign * 4.302653 / math.sqrt(3) - math.sqrt(0.5) / 18 for sign in (1, -1)]
+    h = [3 / math.sqrt(0.5) * float(np.cbrt(1 + math.sqrt(0.5) * each) - 1) for each in y]
+    assert estimate.value == 3
+    assert ends(estimate) == pytest.approx([3 - 1.2 * math.sqrt(3) * each for each in h], abs=1e-5)
 
 
 def test_clusters_widen_the_interval() -> None:
     values = np.repeat(np.random.default_rng(0).normal(size=12), 8).tolist()
-    low, high = ends(bootstrap(values, clusters=np.repeat(np.arange(12), 8).tolist()))
-    alone_low, alone_high = ends(bootstrap(values))
+    low, high = ends(mean_over_tasks(values, np.repeat(np.arange(12), 8).tolist()))
+    alone_low, alone_high = ends(mean_over_tasks(values))
     assert high - low > 2 * (alone_high - alone_low)
 
 
-def test_strata_take_between_stratum_variance_out() -> None:
-    values = [0.0, 0.1, 0.2, 0.3] * 5 + [10.0, 10.1, 10.2, 10.3] * 5
-    strata = ["easy"] * 20 + ["hard"] * 20
-    low, high = ends(bootstrap(values, strata=strata))
-    plain_low, plain_high = ends(bootstrap(values))
-    assert high - low < 0.1 * (plain_high - plain_low)
-
-
-def test_a_single_unit_has_no_interval() -> None:
-    assert bootstrap([3.0]).low is None
-    assert bootstrap([1.0, 2.0, 3.0], clusters=["t", "t", "t"]).low is None
+def test_a_single_unit_has_no_interval_and_equal_ones_no_width() -> None:
     assert student([3.0]).high is None
+    assert mean_over_tasks([3.0]).high is None
+    assert mean_over_tasks([1.0, 2.0, 3.0], ["t", "t", "t"]).low is None
+    assert ends(mean_over_tasks([2.0, 2.0, 2.0])) == (2.0, 2.0)
 
 
-def test_bootstrap_coverage_by_simulation() -> None:
-    """Skewed returns of 40 tasks: nominal 95 %. Seeded, so the number is the same every time."""
-    rng = np.random.default_rng(17)
-    estimates = [bootstrap(rng.exponential(size=40).tolist(), resamples=600, seed=i) for i in range(400)]
-    assert 0.90 <= coverage(1.0, estimates) <= 0.98
+@pytest.mark.parametrize(("tasks", "attempts"), [(10, 4), (20, 1), (40, 1), (100, 3)])
+@pytest.mark.parametrize("kind", ["normal", "turns", "exponential"])
+def test_intervals_of_a_mean_over_tasks_cover_it(kind: str, tasks: int, attempts: int) -> None:
+    """``turns``: tasks differ in difficulty, and an attempt pays −1 a turn, up to a limit of 20."""
+    rng, names = np.random.default_rng(4), np.repeat(np.arange(tasks), attempts).tolist()
+    truth = {"normal": 0.0, "exponential": 2.0}.get(kind)
+    if truth is None:
+        truth = float(-np.minimum(rng.geometric(rng.beta(2, 6, 400_000)), 20).mean())
+    estimates = []
+    for _ in range(1000):
+        if kind == "turns":
+            drawn = -np.minimum(rng.geometric(np.repeat(rng.beta(2, 6, tasks), attempts)), 20)
+        else:
+            draw = rng.normal if kind == "normal" else rng.exponential
+            drawn = np.repeat(draw(size=tasks), attempts) + draw(size=tasks * attempts)
+        estimates.append(mean_over_tasks(drawn.tolist(), names))
+    assert 0.925 <= coverage(truth, estimates) <= 0.97
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: bootstrap([1.0, 2.0], clusters=[1]),
-        lambda: bootstrap([1.0, 2.0], strata=[1]),
+        lambda: mean_over_tasks([1.0, 2.0], [1]),
         lambda: proportion([True, False], [1]),
     ],
 )
@@ -356,7 +340,7 @@ def test_labels_must_match_values(call: Callable[[], Estimate]) -> None:
 
 def test_values_must_be_finite() -> None:
     with pytest.raises(UsageError, match="finite"):
-        bootstrap([1.0, math.nan])
+        student([1.0, math.nan])
 
 
 # -- pass@k and pass^k ----------------------------------------------------------------------------------------------
