@@ -45,6 +45,7 @@ TRAINERS = {
     "options": 3,
     "pretraining": 3,
     "script": 4,
+    "archer_settings": 5,
     "__init__": 10,  # the facade
 }
 """Inside ``trainers`` the same holds; the algorithms' scripts, which are not listed, stand above all."""

@@ -9,7 +9,7 @@ from ..lazy import attach
 
 if TYPE_CHECKING:
     from .algorithms.algorithm import Algorithm, Credit
-    from .archer import ArcherConfig
+    from .archer_settings import ArcherConfig
     from .behavior_cloning import CloningConfig
     from .learning.advantages import leave_one_out
     from .learning.batch import Batch

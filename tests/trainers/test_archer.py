@@ -14,7 +14,7 @@ from turnwise.envs.registry import find
 from turnwise.errors import CheckpointError, DivergedError, UsageError
 from turnwise.trainers import archer
 from turnwise.trainers.algorithms.archer import ArcherRule
-from turnwise.trainers.archer import ArcherConfig
+from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.collect.resample import fresh_utterances
 from turnwise.trainers.critics.replay import Replay
 from turnwise.trainers.critics.transitions import transitions

@@ -15,7 +15,7 @@ from turnwise.agents.agent import CHAT_API
 from turnwise.errors import StoreError, UsageError
 from turnwise.inference.models import load_model, load_tokenizer
 from turnwise.rollouts.store import MANIFEST, EpisodeStore, load_episodes
-from turnwise.trainers.archer import ArcherConfig
+from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.collect.demonstrations import DemonstrationConfig, encoded, filtered, readable
 from turnwise.trainers.learning.rows import pack

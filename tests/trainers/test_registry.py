@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.trainers.archer import ArcherConfig
+from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.options import arguments, configured

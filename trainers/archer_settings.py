@@ -1,0 +1,101 @@
+"""Settings of an ArCHer run."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import pydantic
+
+from .algorithms.archer import ActorKind, Centring, CriticKind
+from .collect.demonstrations import DemonstrationConfig
+from .critics.token_values import ValuesConfig
+from .critics.utterance import CriticConfig
+from .learning.objective import LossConfig
+from .run.kept_episodes import refuse_keeping
+from .run.settings import Plan, PolicyConfig, refuse_greedy
+
+
+class ArcherConfig(PolicyConfig):
+    """Settings of an ArCHer run. A step is one iteration; the paper's values are given where the defaults differ."""
+
+    model: str
+    """The model folder to start from: a model that can act, if badly, such as one from behavior cloning."""
+    out: str = "runs/archer"
+    """The run's folder."""
+    mode: Literal["online", "offline"] = "online"
+    """``online``: every step plays episodes; ``offline``: ``demonstrations`` fill the replay once."""
+    rollouts: int = pydantic.Field(default=32, ge=1)
+    """Episodes per step (paper: 128; 512 on WebShop)."""
+    replay: int = pydantic.Field(default=10_000, ge=1)
+    """Capacity of the replay in transitions (paper: 10,000; a replay of 48 rollouts was unstable)."""
+    batch: int = pydantic.Field(default=256, ge=1)
+    """Transitions per critic update, and states per actor update (paper: 256)."""
+    critic_steps: int = pydantic.Field(default=50, ge=1)
+    """Critic updates per step (paper: 50)."""
+    actor_steps: int = pydantic.Field(default=3, ge=1)
+    """Batches of states that the actor learns from per step (paper: 3)."""
+    warmup: int = pydantic.Field(default=10, ge=0)
+    """Steps in which only the critic learns (paper: 10, and 20 on Twenty Questions and WebShop)."""
+    gamma: float = pydantic.Field(default=0.95, ge=0, le=1)
+    """Discount per turn (paper: .98 Detective, .95 Twenty Questions and Guess My City, .9 WebShop)."""
+    critic: CriticKind = "td"
+    """Target of the critic: ``td`` with fresh utterances, ``mc`` returns, or ``iql`` from the replay alone."""
+    min_target: bool = False
+    """In ``td``, let both heads learn from the smaller slow one (released code: no)."""
+    expectile: float = pydantic.Field(default=0.8, gt=0, lt=1)
+    """Expectile of ``iql``: 0.5 values the data's average utterance, towards 1 its best."""
+    critic_model: CriticConfig = CriticConfig()
+    """The critic's networks and their optimizer."""
+    actor: ActorKind = "reinforce"
+    """Loss of the actor: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay."""
+    utterances: int = pydantic.Field(default=1, ge=1)
+    """Fresh utterances in each state of an actor update (paper: 1); ``batch`` always counts utterances."""
+    centred: Centring = "none"
+    """Mean to subtract from the advantages of ``reinforce`` and ``ppo`` (paper: ``none``): that of the ``batch``, or of
+    the *other* utterances in the same ``state``. Errors of V are noise: their expected gradient is 0, but they add
+    variance, and among utterances in one state they cancel."""
+    baseline: Literal["none", "token"] = "none"
+    """``token``: subtract a critic of prefixes from the advantage (paper: it helps where utterances are long)."""
+    values: ValuesConfig = ValuesConfig()
+    """The critic of prefixes; its ``warmup`` has no effect here."""
+    epochs: int = pydantic.Field(default=2, ge=1)
+    """Updates per batch of fresh utterances with the actor ``ppo``; the others make one."""
+    loss: LossConfig = LossConfig()
+    """Clipping and the other settings of the loss of ``reinforce`` and ``ppo``; ``actor`` determines ``kind``."""
+    beta: float = pydantic.Field(default=1.0, gt=0)
+    """Temperature of ``awr``, in units of reward: the weight of an utterance is exp(A/β)."""
+    max_weight: float = pydantic.Field(default=20.0, ge=1)
+    """The largest weight of an utterance in ``awr``."""
+    demonstrations: DemonstrationConfig = DemonstrationConfig()
+    """Demonstrations that fill the replay in ``offline`` mode."""
+
+    @pydantic.field_validator("loss")
+    @classmethod
+    def _resolved(cls, loss: LossConfig, info: pydantic.ValidationInfo) -> LossConfig:
+        return loss if info.data.get("actor") == "awr" else loss.for_sampler(info.data)  # awr has no use for a loss
+
+    @pydantic.model_validator(mode="after")
+    def _heard(self) -> Self:
+        """Refuse settings that would have no effect."""
+        if self.mode == "offline":
+            refuse_keeping(self.keep_episodes, "offline ArCHer")
+        if self.mode == "online" or self.actor != "awr" or self.critic == "td":
+            refuse_greedy(self.agent)  # the agent samples: episodes, or fresh utterances
+        if self.loss.smoothing is not None or self.loss.kl.where == "reward":
+            raise ValueError(
+                "ArCHer's actor learns from single utterances: loss.smoothing and loss.kl.where = reward are for "
+                "scripts that learn from whole episodes; use loss.entropy_coef and loss.kl.where = loss"
+            )
+        if self.actor == "awr" and (self.loss != LossConfig() or self.baseline != "none"):
+            raise ValueError("the actor awr clones weighted utterances: it has neither loss settings nor a baseline")
+        if self.warmup > self.steps:  # equality trains a critic first: resumed with more steps, the actor follows
+            raise ValueError(
+                f"warmup = {self.warmup} steps in which only the critic learns are more than all steps = {self.steps}: "
+                "the actor would never learn; ask for more steps, or a shorter warmup"
+            )
+        return self
+
+    def plan(self) -> Plan:
+        per_step = self.actor_steps * (self.epochs if self.actor == "ppo" else 1)
+        optimizer = self.optimizer.until(max(1, (self.steps - self.warmup) * per_step))
+        return Plan("archer", optimizer, correction=self.loss.is_mode)
