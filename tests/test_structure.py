@@ -46,6 +46,7 @@ TRAINERS = {
     "pretraining": 3,
     "script": 4,
     "archer_settings": 5,
+    "archer_gate": 6,
     "__init__": 10,  # the facade
 }
 """Inside ``trainers`` the same holds; the algorithms' scripts, which are not listed, stand above all."""

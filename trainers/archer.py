@@ -18,10 +18,12 @@ from ..errors import UsageError
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.archer import ArcherRule, awr_weight, centred, described, judged, token_credit
+from .archer_gate import GatedExperience, Measured, decide, measure, refuse_without_forks
 from .archer_settings import ArcherConfig
 from .collect.collect import Experience, NothingPlayed
 from .collect.resample import Fresh, fresh_utterances
 from .critics.encoders import encoder_named
+from .critics.gate import CriticGate
 from .critics.replay import Replay
 from .critics.token_values import token_values
 from .critics.transitions import Transition, transitions
@@ -60,6 +62,10 @@ class Hierarchy:
     reference: Reference | None = None
 
 
+CLOSED = "the critic's gate is closed, so the actor has not learned (critic/rank)"
+"""Remark on a run that ends before its gate has opened."""
+
+
 class ArcherTrainer(Trainer[ArcherConfig]):
     """ArCHer's part in the training loop: play into the replay, teach the critic, then the actor.
 
@@ -69,13 +75,29 @@ class ArcherTrainer(Trainer[ArcherConfig]):
     def __init__(self, config: ArcherConfig, run: Run) -> None:
         super().__init__(config, run)
         self.parts = hierarchy(config, run)
+        self.gate: CriticGate | None = None
+        self._measured: Measured | None = None
+        if config.critic_gate is not None:
+            self.gate = CriticGate(config.critic_gate, first=config.warmup)
+            run.state.keep("gate", self.gate)
 
     async def begin(self) -> None:
+        if self.gate is not None:
+            await refuse_without_forks(self.config, self.run)
+            if self.gate.failed:
+                self.run.early.reason = self.gate.reason()
         if self.config.mode == "offline" and not len(self.parts.replay):
             await fill(self.config, self.run, self.parts.replay)
 
     async def collect(self) -> Experience:
-        return await self.run.collect(self.config.rollouts, 1) if self.config.mode == "online" else NothingPlayed()
+        config, run, gate = self.config, self.run, self.gate
+        self._measured = None
+        if config.mode == "offline":
+            return NothingPlayed()
+        if gate is not None and gate.due(run.step):
+            self._measured = await measure(config, gate.config, run, self.parts.critic)
+        played = await run.collect(config.rollouts, 1)
+        return played if self._measured is None else GatedExperience(played, self._measured)
 
     def check(self, episode: Episode) -> None:
         transitions(episode, self.config.gamma)
@@ -85,7 +107,13 @@ class ArcherTrainer(Trainer[ArcherConfig]):
         episodes = (episode for group in groups for episode in group.members)
         parts.replay.add([turn for episode in episodes for turn in transitions(episode, config.gamma)])
         metrics = await learn_critic(config, run, parts, clock)
-        if run.step >= config.warmup:
+        begun = run.step >= config.warmup
+        if self.gate is not None:
+            decide(self.gate, run, self._measured.found if self._measured is not None else None)
+            begun = self.gate.open
+            self.note = "" if begun or self.gate.failed else CLOSED
+            metrics |= self.gate.metrics()
+        if begun:
             metrics |= await learn_actor(config, run, parts, clock)
         return metrics | parts.replay.metrics()
 

@@ -8,6 +8,7 @@ import pydantic
 
 from .algorithms.archer import ActorKind, Centring, CriticKind
 from .collect.demonstrations import DemonstrationConfig
+from .critics.gate import CriticGateConfig
 from .critics.token_values import ValuesConfig
 from .critics.utterance import CriticConfig
 from .learning.objective import LossConfig
@@ -36,6 +37,9 @@ class ArcherConfig(PolicyConfig):
     """Batches of states that the actor learns from per step (paper: 3)."""
     warmup: int = pydantic.Field(default=10, ge=0)
     """Steps in which only the critic learns (paper: 10, and 20 on Twenty Questions and WebShop)."""
+    critic_gate: CriticGateConfig | None = None
+    """Start of the actor by a measurement: only when the critic ranks utterances as rollouts from forked states do. A
+    table ``[critic_gate]`` turns it on; ``warmup`` is then the number of steps before the first measurement."""
     gamma: float = pydantic.Field(default=0.95, ge=0, le=1)
     """Discount per turn (paper: .98 Detective, .95 Twenty Questions and Guess My City, .9 WebShop)."""
     critic: CriticKind = "td"
@@ -92,6 +96,28 @@ class ArcherConfig(PolicyConfig):
             raise ValueError(
                 f"warmup = {self.warmup} steps in which only the critic learns are more than all steps = {self.steps}: "
                 "the actor would never learn; ask for more steps, or a shorter warmup"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _measurable(self) -> Self:
+        """Refuse a gate that nothing can open."""
+        if self.critic_gate is None:
+            return self
+        if self.mode == "offline":
+            raise ValueError(
+                "critic_gate measures the critic by playing, and offline ArCHer plays no episodes: leave it out, and "
+                "set warmup instead"
+            )
+        if self.agent.program is not None:
+            raise ValueError(
+                "critic_gate continues from the middle of an episode, and a program cannot be forked there: leave it "
+                "out, and set warmup instead"
+            )
+        if self.warmup > self.critic_gate.limit:
+            raise ValueError(
+                f"critic_gate.limit = {self.critic_gate.limit} is before the first measurement, after warmup = "
+                f"{self.warmup} steps: raise the one or lower the other"
             )
         return self
 

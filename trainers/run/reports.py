@@ -73,6 +73,11 @@ class Reports:
             self._bar.warn("nothing learned", nothing_learned([line]))
             self._bar.warn("actions cut", actions_cut(line))
 
+    def warn(self, kind: str, text: str) -> None:
+        """Show the first warning of a kind."""
+        if self._log is not None:
+            self._bar.warn(kind, text)
+
     def has(self, step: int, name: str) -> bool:
         """Return whether this process logged a number at a step."""
         return self._log is not None and self._log.has(step, name)
