@@ -47,6 +47,7 @@ TRAINERS = {
     "script": 4,
     "archer_settings": 5,
     "archer_gate": 6,
+    "archer_doubly_robust": 6,
     "__init__": 10,  # the facade
 }
 """Inside ``trainers`` the same holds; the algorithms' scripts, which are not listed, stand above all."""

@@ -18,6 +18,7 @@ from ..errors import UsageError
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.archer import ArcherRule, awr_weight, centred, described, judged, token_credit
+from .archer_doubly_robust import learn_doubly_robust
 from .archer_gate import GatedExperience, Measured, decide, measure, refuse_without_forks
 from .archer_settings import ArcherConfig
 from .collect.collect import Experience, NothingPlayed
@@ -142,7 +143,10 @@ async def learn_critic(config: ArcherConfig, run: Run, parts: Hierarchy, clock: 
 
 async def learn_actor(config: ArcherConfig, run: Run, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
     """Update the actor on ``actor_steps`` batches of states from the replay, with advantages from the critic."""
-    updates: list[Update] = []
+    if config.actor == "doubly_robust":
+        updates, numbers = await learn_doubly_robust(config, run, parts.critic, parts.replay, parts.reference, clock)
+        return summary(updates) | numbers
+    updates = []
     for number in range(config.actor_steps):
         rng = Rng("archer", config.seed, run.step, "actor", number)
         if config.actor == "awr":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 import pydantic
 
+from ..config import beneath
 from .algorithms.archer import ActorKind, Centring, CriticKind
+from .algorithms.doubly_robust import DoublyRobustConfig
 from .collect.demonstrations import DemonstrationConfig
 from .critics.gate import CriticGateConfig
 from .critics.token_values import ValuesConfig
@@ -51,7 +54,11 @@ class ArcherConfig(PolicyConfig):
     critic_model: CriticConfig = CriticConfig()
     """The critic's networks and their optimizer."""
     actor: ActorKind = "reinforce"
-    """Loss of the actor: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay."""
+    """Loss of the actor: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay, or
+    ``doubly_robust``: the outcomes of recent turns, with Q of fresh utterances as control variate. The last one sets
+    ``utterances = 4``, ``centred = "state"`` and ``loss.max_kl = 0.1``, unless you set them."""
+    doubly_robust: DoublyRobustConfig = DoublyRobustConfig()
+    """Settings of the actor ``doubly_robust``."""
     utterances: int = pydantic.Field(default=1, ge=1)
     """Fresh utterances in each state of an actor update (paper: 1); ``batch`` always counts utterances."""
     centred: Centring = "none"
@@ -63,9 +70,10 @@ class ArcherConfig(PolicyConfig):
     values: ValuesConfig = ValuesConfig()
     """The critic of prefixes; its ``warmup`` has no effect here."""
     epochs: int = pydantic.Field(default=2, ge=1)
-    """Updates per batch of fresh utterances with the actor ``ppo``; the others make one."""
+    """Updates per batch of utterances with the actors ``ppo`` and ``doubly_robust``; the others make one."""
     loss: LossConfig = LossConfig()
-    """Clipping and the other settings of the loss of ``reinforce`` and ``ppo``; ``actor`` determines ``kind``."""
+    """Clipping and the other settings of the loss of ``reinforce``, ``ppo`` and ``doubly_robust``; ``actor`` determines
+    ``kind``."""
     beta: float = pydantic.Field(default=1.0, gt=0)
     """Temperature of ``awr``, in units of reward: the weight of an utterance is exp(A/β)."""
     max_weight: float = pydantic.Field(default=20.0, ge=1)
@@ -77,6 +85,34 @@ class ArcherConfig(PolicyConfig):
     @classmethod
     def _resolved(cls, loss: LossConfig, info: pydantic.ValidationInfo) -> LossConfig:
         return loss if info.data.get("actor") == "awr" else loss.for_sampler(info.data)  # awr has no use for a loss
+
+    @classmethod
+    def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the given settings, completed by those that follow from the actor."""
+        if given.get("actor") != "doubly_robust":
+            return given
+        return beneath({"utterances": 4, "centred": "state", "loss": {"max_kl": 0.1}}, given)
+
+    @pydantic.model_validator(mode="after")
+    def _recent(self) -> Self:
+        """Refuse settings that the doubly robust actor cannot use."""
+        if self.actor != "doubly_robust":
+            if self.doubly_robust != DoublyRobustConfig():
+                raise ValueError(f"doubly_robust has no effect with actor = {self.actor}: set actor = doubly_robust")
+            return self
+        if self.mode == "offline":
+            raise ValueError(
+                "the actor doubly_robust learns from turns that recent policies have played, and offline ArCHer plays "
+                "none: choose actor = awr"
+            )
+        if self.baseline != "none":
+            raise ValueError("the actor doubly_robust has V as its baseline: leave out baseline")
+        if self.loss.kind == "reinforce":
+            raise ValueError(
+                "the actor doubly_robust weighs recorded utterances by importance ratios, which loss.kind = reinforce "
+                "leaves out: choose ppo or cispo"
+            )
+        return self
 
     @pydantic.model_validator(mode="after")
     def _heard(self) -> Self:
@@ -122,6 +158,6 @@ class ArcherConfig(PolicyConfig):
         return self
 
     def plan(self) -> Plan:
-        per_step = self.actor_steps * (self.epochs if self.actor == "ppo" else 1)
+        per_step = self.actor_steps * (self.epochs if self.actor in ("ppo", "doubly_robust") else 1)
         optimizer = self.optimizer.until(max(1, (self.steps - self.warmup) * per_step))
         return Plan("archer", optimizer, correction=self.loss.is_mode)

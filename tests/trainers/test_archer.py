@@ -14,6 +14,8 @@ from turnwise.envs.registry import find
 from turnwise.errors import CheckpointError, DivergedError, UsageError
 from turnwise.trainers import archer
 from turnwise.trainers.algorithms.archer import ArcherRule
+from turnwise.trainers.algorithms.doubly_robust import outcomes
+from turnwise.trainers.archer_doubly_robust import update
 from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.collect.resample import fresh_utterances
 from turnwise.trainers.critics.replay import Replay
@@ -75,12 +77,13 @@ def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path,
     "changes",
     [
         {"actor": "ppo", "epochs": 2},
+        {"actor": "doubly_robust", "epochs": 1, "loss": {"max_kl": None}},
         {"actor": "awr", "critic": "iql"},
         {"critic": "mc", "min_target": True},
         {"loss": {"kl": {"coef": 0.1}, "entropy_coef": 0.01}, "critic": "mc"},
         {"baseline": "token", "values": {"init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}},
     ],
-    ids=["ppo", "iql+awr", "mc", "kl", "token baseline"],
+    ids=["ppo", "doubly robust", "iql+awr", "mc", "kl", "token baseline"],
 )
 def test_every_kind_of_critic_and_actor_runs(tmp_path: Path, cloned: Path, changes: dict[str, Any]) -> None:
     result = archer.train(config(tmp_path / "run", cloned / "model", steps=2, replay=20, **changes))
@@ -250,6 +253,42 @@ async def test_the_actor_does_what_the_critic_likes(tmp_path: Path, cloned: Path
         assert gained[1] < 0, "what the critic dislikes becomes rarer"
 
 
+async def test_the_doubly_robust_actor_follows_outcomes_and_not_a_critic_that_contradicts_them(
+    tmp_path: Path, cloned: Path
+) -> None:
+    good, bad, state = 5, 6, (1, 2, 3)
+    settings = config(tmp_path / "run", cloned / "model", actor="doubly_robust", optimizer={"lr": 1e-2}, epochs=1)
+    assert (settings.utterances, settings.centred, settings.loss.max_kl) == (4, "state", 0.1)
+
+    class Contrary(Judge):
+        def v(self, states: Any) -> torch.Tensor:
+            return torch.zeros(2, len(states))
+
+    async with open_run(settings) as run:
+        judge: Any = Contrary(bad)
+
+        def likelihoods() -> list[float]:
+            rows = pack_utterances([Utterance(state, (first, 0), (0.0, 0.0)) for first in (good, bad)])
+            return run.learner.logprobs(rows).view(2, -1).sum(-1).tolist()
+
+        before = likelihoods()
+        chances = [
+            run.learner.logprobs(pack_utterances([Utterance(state, (first, 0), (0.0, 0.0))])) for first in (5, 6)
+        ]
+        turns = [
+            replace(step(state, (first, 0), paid), logprobs=tuple(logp.tolist()[-2:]))
+            for first, paid, logp in zip((good, bad), (3.0, -3.0), chances, strict=True)
+        ]
+        fresh = tuple(Utterance(state, (first, 0), (0.0, 0.0)) for first in (good, bad))
+        found = outcomes(turns, judge, gamma=0.9, lam=0.95)
+        assert found.control_N.tolist() == [-1, 1]
+        (made,) = update(settings, run, judge, None, found, [0, 1], fresh)
+        after = likelihoods()
+    assert made.stepped
+    assert made.metrics["ratio_mean"] == pytest.approx(1, abs=1e-4), "as sampled, by both"
+    assert after[0] - before[0] > after[1] - before[1], "3 + 1 of the outcome against −1 of the critic"
+
+
 async def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path: Path, cloned: Path) -> None:
     class Shifted(Judge):
         def advantage(self, states: Any, actions: Any) -> torch.Tensor:
@@ -325,11 +364,15 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
         {"loss": {"smoothing": {}}},
         {"actor": "awr", "loss": {"clip_low": 0.1}},
         {"actor": "awr", "baseline": "token"},
+        {"actor": "ppo", "doubly_robust": {"lam": 0.5}},
+        {"actor": "doubly_robust", "mode": "offline"},
+        {"actor": "doubly_robust", "baseline": "token"},
+        {"actor": "doubly_robust", "loss": {"kind": "reinforce"}},
     ],
     ids=str,
 )
 def test_what_would_have_no_effect_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"ArCHer's actor|the actor awr"):
+    with pytest.raises(ValueError, match=r"ArCHer's actor|the actor awr|doubly_robust"):
         ArcherConfig.model_validate({"env": "e", "model": "m", **settings})
 
 

@@ -21,7 +21,7 @@ from ..learning.rows import Rows
 from ..learning.utterances import Utterance
 
 CriticKind = Literal["td", "mc", "iql"]
-ActorKind = Literal["reinforce", "ppo", "awr"]
+ActorKind = Literal["reinforce", "ppo", "awr", "doubly_robust"]
 Centring = Literal["none", "batch", "state"]
 
 

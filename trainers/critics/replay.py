@@ -83,6 +83,10 @@ class Replay:
             found += view[row.start : row.stop]
         return found[:count]
 
+    def since(self, version: int) -> list[Transition]:
+        """Return the transitions that a policy of this version or a newer one sampled, in order; no demonstrations."""
+        return [each for each in self._held if each.version >= max(version, 0)]
+
     def _viewed(self) -> list[Transition]:
         if not self._held:
             raise UsageError(

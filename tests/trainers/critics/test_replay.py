@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,13 @@ def test_the_newest_are_held_and_the_others_counted(capacity: int, sizes: list[i
         len(everything) - len(newest),
     )
     assert replay.metrics() == {"replay/size": len(newest), "replay/dropped": len(everything) - len(newest)}
+
+
+def test_recent_turns_are_those_of_recent_policies() -> None:
+    replay = Replay(10)
+    replay.add(replace(step((1,), (2,)), version=version) for version in (-1, 0, 1, 1, 2))
+    assert [each.version for each in replay.since(1)] == [1, 1, 2]
+    assert [each.version for each in replay.since(-5)] == [0, 1, 1, 2], "a demonstration has no policy"
 
 
 def test_samples_are_a_function_of_contents_and_generator(tmp_path: Path) -> None:

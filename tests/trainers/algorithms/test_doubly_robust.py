@@ -1,0 +1,175 @@
+"""The doubly robust gradient against enumeration: a wrong Q changes its variance, and never its mean."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from turnwise.trainers.algorithms.doubly_robust import combined, outcomes, with_own_old, with_terms
+from turnwise.trainers.critics.transitions import Transition
+from turnwise.trainers.learning.loss import policy_loss
+from turnwise.trainers.learning.rows import Rows
+from turnwise.trainers.learning.utterances import Utterance
+
+ACTIONS, STATES, GAMMA = 3, 4, 0.9
+"""State 0 comes first; after action a, state 1 + a; then the episode ends."""
+torch.manual_seed(0)
+REWARD = torch.randn(STATES, ACTIONS, dtype=torch.float64)
+LOGITS, OLD = torch.randn(2, STATES, ACTIONS, dtype=torch.float64).unbind(0)
+OPEN = (0.0, 1e9)
+"""Bounds that clip nothing."""
+
+
+def true_q(logits: Tensor) -> Tensor:
+    v = (logits.softmax(-1) * REWARD).sum(-1)
+    return torch.stack([REWARD[0] + GAMMA * v[1:], *REWARD[1:]])
+
+
+WRONG_Q = torch.randn(STATES, ACTIONS, dtype=torch.float64) - 4 * true_q(LOGITS)
+WRONG_V = 5 * torch.randn(STATES, dtype=torch.float64)
+
+
+class Table:
+    """A critic with the given tables, the same for both heads."""
+
+    def __init__(self, q: Tensor, v: Tensor) -> None:
+        self.table_q, self.table_v = q, v
+
+    def v(self, states: Any) -> Tensor:
+        return torch.stack([self.table_v[[state[0] for state in states]]] * 2)
+
+    def advantage(self, states: Any, actions: Any) -> Tensor:
+        pairs = list(zip(states, actions, strict=True))
+        return torch.stack([self.table_q[s[0], a[0]] - self.table_v[s[0]] for s, a in pairs])
+
+
+@dataclass
+class Sample:
+    """A recorded turn with a fresh utterance in its state, and the chance of drawing both."""
+
+    turn: Transition
+    fresh: Utterance
+    chance: float
+
+
+def samples(behaviour: Tensor, policy: Tensor, critic: Any, lam: float, control: float) -> tuple[list[Sample], Tensor]:
+    """Every recorded turn of one policy with every utterance of the other, and the advantages of both terms."""
+    mu, pi, found, rest, fresh_h = behaviour.log_softmax(-1), policy.log_softmax(-1), [], [], []
+    for first, second in itertools.product(range(ACTIONS), repeat=2):
+        after = 1 + first
+        one, other = (float(mu[0, first]),), (float(mu[after, second]),)
+        turns = [
+            Transition((0,), (first,), one, float(REWARD[0, first]), (after,), False, 0, 0, "e", 0),
+            Transition((after,), (second,), other, float(REWARD[after, second]), (), True, 0, 0, "e", 1),
+        ]
+        seen = outcomes(turns, critic, gamma=GAMMA, lam=lam)
+        chance = float((mu[0, first] + mu[1 + first, second]).exp())
+        for place, turn in enumerate(turns):
+            state = turn.state_ids[0]
+            for said in range(ACTIONS):
+                fresh = Utterance((state,), (said,), (float(pi[state, said]),))
+                found.append(Sample(turn, fresh, chance * float(pi[state, said].exp())))
+                rest.append(seen.advantage_N[place] - control * seen.control_N[place])
+                fresh_h.append(control * critic.advantage([(state,)], [(said,)])[0])
+    return found, torch.stack([torch.stack(rest), torch.stack(fresh_h)])
+
+
+def gradient(rows: Rows, policy: Tensor) -> Tensor:
+    """The ascent direction of the clipped loss, in the table's logits."""
+    table = policy.clone().requires_grad_()
+    rows = with_own_old(rows, rows.with_logp_old(rows.logp_old, rows.entropy), 0)
+    place = rows.mask.nonzero()[:, 0]
+    logp_T = torch.zeros(len(rows), dtype=torch.float64)
+    logp_T = logp_T.index_put((place,), table.log_softmax(-1)[rows.ids[place - 1], rows.ids[place]])
+    loss, _ = policy_loss(
+        logp_T, rows.logp_old, rows.logp_behave, rows.advantage, rows.weight, rows.mask, clip=OPEN, kind="ppo"
+    )
+    (found,) = torch.autograd.grad(-loss, table)
+    return found
+
+
+def expected(behaviour: Tensor, policy: Tensor, critic: Any, *, lam: float = 1.0, control: float = 1.0) -> Tensor:
+    every, (rest_S, fresh_S) = samples(behaviour, policy, critic, lam, control)
+    rows = combined([each.turn for each in every], [each.fresh for each in every])
+    chance_E = torch.tensor([each.chance for each in every] * 2) * len(every)
+    rows = rows.with_weight(rows.weight * chance_E[rows.episode])
+    return gradient(with_terms(rows, rest_S, fresh_S), policy)
+
+
+def exact(policy: Tensor) -> Tensor:
+    """Σ over turns of the policy gradient theorem, with states visited as the policy does, not discounted."""
+    table = policy.clone().requires_grad_()
+    pi, q = table.softmax(-1), true_q(policy)
+    visits = torch.cat([torch.ones(1, dtype=torch.float64), policy[0].softmax(-1)])
+    (found,) = torch.autograd.grad((visits[:, None] * pi * q).sum(), table)
+    return found
+
+
+@pytest.mark.parametrize("control", [0.0, 0.5, 1.0])
+def test_whatever_q_and_v_say_the_gradient_is_unbiased(control: float) -> None:
+    critic: Any = Table(WRONG_Q, WRONG_V)
+    assert expected(LOGITS, LOGITS, critic, control=control) == pytest.approx(exact(LOGITS), abs=1e-5)
+
+
+def test_recorded_turns_of_an_older_policy_are_weighted_by_their_own_log_probabilities() -> None:
+    """In the last turn nothing follows, so there the ratio alone must correct for the old policy."""
+    critic: Any = Table(WRONG_Q, WRONG_V)
+    visits = OLD[0].softmax(-1)
+    table = LOGITS.clone().requires_grad_()
+    (last,) = torch.autograd.grad((visits[:, None] * table.softmax(-1)[1:] * REWARD[1:]).sum(), table)
+    assert expected(OLD, LOGITS, critic)[1:] == pytest.approx(last[1:], abs=1e-5)
+
+
+def test_without_the_control_variate_a_wrong_q_alone_points_elsewhere() -> None:
+    """ArCHer's own actor follows Q of fresh utterances."""
+    table = LOGITS.clone().requires_grad_()
+    visits = torch.cat([torch.ones(1, dtype=torch.float64), LOGITS[0].softmax(-1)])
+    (misled,) = torch.autograd.grad((visits[:, None] * table.softmax(-1) * WRONG_Q).sum(), table)
+    agreement = torch.cosine_similarity(misled.flatten(), exact(LOGITS).flatten(), dim=0)
+    assert agreement < 0, "the planted critic leads away"
+
+
+def test_a_right_q_lowers_the_variance_and_a_wrong_one_raises_it() -> None:
+    def variance(critic: Any, control: float) -> float:
+        every, (rest_S, fresh_S) = samples(LOGITS, LOGITS, critic, 1.0, control)
+        mean, total = torch.zeros_like(LOGITS), 0.0
+        for each, rest, fresh in zip(every, rest_S, fresh_S, strict=True):
+            one = gradient(with_terms(combined([each.turn], [each.fresh]), rest[None], fresh[None]), LOGITS)
+            mean, total = mean + each.chance * one, total + each.chance * float(one.square().sum())
+        return total - float(mean.square().sum())
+
+    v = (LOGITS.softmax(-1) * true_q(LOGITS)).sum(-1)
+    right: Any = Table(true_q(LOGITS), v)
+    wrong: Any = Table(WRONG_Q, v)
+    plain = variance(right, 0.0)
+    assert variance(right, 1.0) < 1.1 * plain, "one fresh utterance is as noisy as the recorded one"
+    assert variance(wrong, 1.0) > 2 * plain
+
+
+def test_with_lambda_0_the_outcome_is_one_reward_and_the_value_after_it() -> None:
+    v = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
+    critic: Any = Table(WRONG_Q, v)
+    turns = [
+        Transition((0,), (1,), (-1.0,), 0.5, (2,), False, 0, 0, "e", 0),
+        Transition((2,), (0,), (-1.0,), 7.0, (), True, 0, 0, "e", 1),
+    ]
+    by_lambda = {lam: outcomes(turns, critic, gamma=0.5, lam=lam).advantage_N.tolist() for lam in (0.0, 0.5, 1.0)}
+    assert by_lambda[0.0] == pytest.approx([0.5 + 0.5 * 3 - 1, 7 - 3])
+    assert by_lambda[1.0] == pytest.approx([0.5 + 0.5 * 7 - 1, 7 - 3])
+    assert by_lambda[0.5] == pytest.approx([0.5 + 0.5 * 5 - 1, 7 - 3])
+
+
+def test_weights_sum_to_one_and_recorded_utterances_keep_their_log_probabilities() -> None:
+    turn = Transition((0,), (1, 2), (-1.0, -2.0), 0.5, (2,), False, 0, 3, "e", 0)
+    rows = combined([turn], [Utterance((0,), (1,), (-0.3,)), Utterance((0,), (2,), (-0.4,))])
+    assert rows.weight.tolist() == [0, 0.5, 0.5, 0, 0.25, 0, 0.25]
+    recomputed = rows.with_logp_old(torch.full((7,), -9.0), torch.full((7,), 1.5))
+    mixed = with_own_old(rows, recomputed, 1)
+    assert mixed.logp_old.tolist() == [0, -1, -2, 0, -9, 0, -9]
+    assert mixed.entropy.tolist() == [0, 1.5, 1.5, 0, 1.5, 0, 1.5]
+    assert with_terms(rows, torch.tensor([1.0]), torch.tensor([2.0, 3.0])).advantage.tolist() == [0, 2, 2, 0, 4, 0, 6]

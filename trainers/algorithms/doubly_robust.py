@@ -1,0 +1,121 @@
+"""A doubly robust policy gradient for ArCHer: outcomes decide the direction, and the critic's Q takes variance away.
+
+For a state s of a recent turn, with its recorded utterance a (sampled by an older policy μ), its outcome G, and fresh
+utterances ã of the present policy π::
+
+    g = ρ(a) ∇log π(a|s) · (G − V(s) − c·h(s, a))  +  mean over ã of ∇log π(ã|s) · c·h(s, ã),     ρ = π(a|s) / μ(a|s)
+
+with the critic's advantage ``h = min Q − min V`` as control variate. Since ``E_μ[ρ ∇log π · h] = E_π[∇log π · h]``, the
+two terms with h cancel on average. Whatever Q says, the expected gradient is that of the outcomes (Jiang and Li, arXiv
+1511.03722; Gu et al., "Q-Prop", arXiv 1611.02247). So a wrong Q costs variance and not direction, while ArCHer's own
+actor follows Q alone. V(s) is a baseline and cancels, too.
+
+What remains biased: with λ < 1 the outcome contains V of later states, the turns after the first are those of μ, and
+PPO's clip and its ratios per token are not ρ. All of these are small where turns are recent, and none depends on Q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pydantic
+import torch
+from torch import Tensor
+
+from ...config import Config
+from ..critics.multi_step import lambda_values, rewards
+from ..critics.transitions import Transition
+from ..critics.utterance import UtteranceCritic
+from ..learning.rows import Rows
+from ..learning.utterances import Utterance, pack_utterances
+
+
+class DoublyRobustConfig(Config):
+    """The actor that learns from outcomes of recent turns, with Q as control variate."""
+
+    max_age: int = pydantic.Field(default=3, ge=0)
+    """Age of the oldest recorded turns, in policy versions; 0 uses those of the present step alone."""
+    lam: float = pydantic.Field(default=0.95, ge=0, le=1)
+    """λ per turn of the outcome: 1 is the recorded return, and 0 is r + γ V(s′)."""
+    control: float = pydantic.Field(default=1.0, ge=0, le=1)
+    """Share c of Q that is used as control variate; 0 learns from outcomes alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Recent turns, and how each turned out.
+
+    Args:
+        turns: the N turns.
+        advantage_N: ``G − V(s)``, ``[N]``.
+        control_N: the critic's advantage ``h(s, a)`` of the recorded utterance, ``[N]``.
+    """
+
+    turns: tuple[Transition, ...]
+    advantage_N: Tensor
+    control_N: Tensor
+
+    def metrics(self, version: int) -> dict[str, float]:
+        """Return the number and mean age of the turns, and the share of the outcomes' variance that h explains."""
+        rest, whole = (self.advantage_N - self.control_N).var(correction=0), self.advantage_N.var(correction=0)
+        return {
+            "actor/recorded": float(len(self.turns)),
+            "actor/age": sum(version - turn.version for turn in self.turns) / len(self.turns),
+            "actor/explained": float(1 - rest / whole) if whole > 0 else 0.0,
+        }
+
+
+def outcomes(turns: Sequence[Transition], critic: UtteranceCritic, *, gamma: float, lam: float) -> Outcomes:
+    """Return the outcomes ``G = r + γ N`` of turns, where N is the λ-return from the next state on.
+
+    Args:
+        turns: recent turns; those of an episode stand in order.
+        critic: source of V and of the control variate.
+        gamma: discount per turn.
+        lam: λ per turn.
+    """
+    states = [turn.state_ids for turn in turns]
+    value_N = critic.v(states).double().mean(0)
+    next_1N = torch.zeros(1, len(turns), dtype=torch.float64)
+    ongoing = [place for place, turn in enumerate(turns) if not turn.done]
+    if ongoing:
+        next_1N[0, ongoing] = critic.v([turns[place].next_ids for place in ongoing]).double().mean(0)
+    reward_N, discount_N = rewards(turns, gamma)
+    outcome_N = reward_N + discount_N * lambda_values(turns, next_1N, gamma=gamma, lam=lam)[0]
+    control_N = critic.advantage(states, [turn.action_ids for turn in turns])
+    return Outcomes(tuple(turns), (outcome_N - value_N).float(), control_N)
+
+
+def combined(recorded: Sequence[Transition], fresh: Sequence[Utterance]) -> Rows:
+    """Pack recorded and fresh utterances into rows, whose loss is the mean over states of the sum of both terms.
+
+    Each of the n recorded utterances weighs 1/(2n), and each of the m fresh ones 1/(2m). The weights sum to 1, so that
+    penalties on all tokens keep their size; ``with_terms`` makes up for the factor in the advantages. The old policy of
+    a recorded utterance is the one that sampled it.
+
+    Args:
+        recorded: n recent turns.
+        fresh: m fresh utterances, equally many in the state of each.
+    """
+    said = [Utterance(each.state_ids, each.action_ids, each.logprobs, each.version) for each in recorded]
+    rows = pack_utterances([*said, *fresh])
+    share_E = torch.tensor([1 / (2 * len(recorded))] * len(recorded) + [1 / (2 * len(fresh))] * len(fresh))
+    return rows.with_weight(torch.where(rows.mask, share_E[rows.episode], 0.0))
+
+
+def with_terms(rows: Rows, outcome_R: Tensor, fresh_F: Tensor) -> Rows:
+    """Return ``combined`` rows with the advantages of recorded and of fresh utterances, ``[R]`` and ``[F]``."""
+    return rows.with_advantage(2 * torch.cat([outcome_R, fresh_F]))
+
+
+def with_own_old(rows: Rows, recomputed: Rows, recorded: int) -> Rows:
+    """Return rows in which recorded utterances keep their recorded log-probabilities, and the others the trainer's own.
+
+    Args:
+        rows: rows of ``combined``.
+        recomputed: the same with the trainer's log-probabilities and entropies.
+        recorded: number of recorded utterances, which come first.
+    """
+    old_T = torch.where(rows.episode < recorded, rows.logp_old, recomputed.logp_old)
+    return rows.with_logp_old(old_T, recomputed.entropy)
