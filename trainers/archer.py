@@ -128,6 +128,8 @@ async def learn_critic(config: ArcherConfig, run: Run, parts: Hierarchy, clock: 
     """Update the critic ``critic_steps`` times, each followed by its slow copy; return means over the updates."""
     rngs = [Rng("archer", config.seed, run.step, "critic", number) for number in range(config.critic_steps)]
     draw = parts.replay.sample_rows if parts.critic.reads_rows else parts.replay.sample
+    if parts.rule.looks_ahead:
+        draw = parts.replay.sample_episodes
     batches = [draw(config.batch, rng) for rng in rngs]
     fresh: Sequence[Fresh | None] = [None] * len(batches)
     if parts.rule.needs_fresh:  # sampled at once: the policy does not change before the critic has learned
@@ -200,7 +202,9 @@ def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
     """Build the critic, its replay and the other parts of an opened run; a resumed run restores them."""
     encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
     critic = UtteranceCritic(encoder, config.critic_model, seed=config.seed, dump=run.folder.dump)
-    rule = ArcherRule(config.critic, config.gamma, config.min_target, config.expectile)
+    rule = ArcherRule(
+        config.critic, config.gamma, config.min_target, config.expectile, lam=config.td_lambda, steps=config.td_steps
+    )
     baseline = None
     if config.baseline == "token":
         baseline = token_values(config.values, run.model, run.start.tokenizer, seed=config.seed, dump=run.folder.dump)

@@ -49,6 +49,11 @@ class ArcherConfig(PolicyConfig):
     """Target of the critic: ``td`` with fresh utterances, ``mc`` returns, or ``iql`` from the replay alone."""
     min_target: bool = False
     """In ``td``, let both heads learn from the smaller slow one (released code: no)."""
+    td_lambda: float = pydantic.Field(default=0.0, ge=0, le=1)
+    """λ per turn of the targets of Q in ``td`` and ``iql`` (paper: 0, one turn ahead). The later turns are those of the
+    policy that played them, without importance weights; batches are drawn by whole episodes."""
+    td_steps: int = pydantic.Field(default=1, ge=1)
+    """Number of turns that these targets look ahead (n-step returns), instead of ``td_lambda``."""
     expectile: float = pydantic.Field(default=0.8, gt=0, lt=1)
     """Expectile of ``iql``: 0.5 values the data's average utterance, towards 1 its best."""
     critic_model: CriticConfig = CriticConfig()
@@ -92,6 +97,20 @@ class ArcherConfig(PolicyConfig):
         if given.get("actor") != "doubly_robust":
             return given
         return beneath({"utterances": 4, "centred": "state", "loss": {"max_kl": 0.1}}, given)
+
+    @pydantic.model_validator(mode="after")
+    def _targets(self) -> Self:
+        """Refuse targets of the critic that contradict each other."""
+        if self.td_lambda > 0 and self.td_steps > 1:
+            raise ValueError("td_lambda and td_steps are two ways to look ahead: set one of them")
+        if self.critic == "mc" and (self.td_lambda > 0 or self.td_steps > 1):
+            raise ValueError("the critic mc learns whole returns: td_lambda and td_steps have no effect with it")
+        if self.critic == "iql" and self.critic_model.histogram is not None:
+            raise ValueError(
+                "the critic iql learns V by expectiles, and critic_model.histogram needs targets: choose critic = td "
+                "or mc"
+            )
+        return self
 
     @pydantic.model_validator(mode="after")
     def _recent(self) -> Self:

@@ -80,10 +80,12 @@ def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path,
         {"actor": "doubly_robust", "epochs": 1, "loss": {"max_kl": None}},
         {"actor": "awr", "critic": "iql"},
         {"critic": "mc", "min_target": True},
+        {"td_lambda": 0.9, "critic_model": {**CRITIC, "histogram": {"low": -60, "high": 10}}},
+        {"td_steps": 3, "critic_model": {**CRITIC, "encoder": {**CRITIC["encoder"], "kind": "causal"}}},
         {"loss": {"kl": {"coef": 0.1}, "entropy_coef": 0.01}, "critic": "mc"},
         {"baseline": "token", "values": {"init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}},
     ],
-    ids=["ppo", "doubly robust", "iql+awr", "mc", "kl", "token baseline"],
+    ids=["ppo", "doubly robust", "iql+awr", "mc", "TD(λ), HL-Gauss", "n steps, causal", "kl", "token baseline"],
 )
 def test_every_kind_of_critic_and_actor_runs(tmp_path: Path, cloned: Path, changes: dict[str, Any]) -> None:
     result = archer.train(config(tmp_path / "run", cloned / "model", steps=2, replay=20, **changes))
@@ -355,6 +357,21 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
     for setting, value in {"gamma": 1.01, "expectile": 1.0, "beta": 0.0, "critic": "sarsa", "actor": "none"}.items():
         with pytest.raises(ValueError, match=setting):
             ArcherConfig.model_validate({"env": "e", "model": "m", setting: value})
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"td_lambda": 0.5, "td_steps": 2}, "two ways to look ahead"),
+        ({"critic": "mc", "td_lambda": 0.5}, "no effect with it"),
+        ({"critic": "iql", "critic_model": {"histogram": {"low": 0, "high": 1}}}, "choose critic = td or mc"),
+        ({"critic_model": {"histogram": {"low": 1, "high": 1}}}, "low = 1 must be below high = 1"),
+    ],
+    ids=str,
+)
+def test_targets_that_contradict_each_other_are_refused(settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        ArcherConfig.model_validate({"env": "e", "model": "m", **settings})
 
 
 @pytest.mark.parametrize(

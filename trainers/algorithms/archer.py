@@ -7,13 +7,15 @@ implicit Q-learning of Kostrikov et al. (arXiv 2110.06169) for its offline form.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ...errors import UsageError
+from ..critics.multi_step import lambda_values, n_step_values
+from ..critics.transitions import Transition
 from ..critics.utterance import Known, UtteranceCritic
 from ..critics.values import Values
 from ..learning.advantages import leave_one_out
@@ -40,30 +42,65 @@ class ArcherRule:
         gamma: discount per turn; a transition over n turns discounts by γⁿ.
         min_target: in ``td``, both heads learn from the smaller slow one (clipped double Q-learning, 1802.09477).
         expectile: τ of ``iql``; 0.5 is the mean, and towards 1 it becomes the best utterance in the data.
+        lam: λ per turn of the targets of Q in ``td`` and ``iql``; 0 looks one turn ahead.
+        steps: number of turns that these targets look ahead instead.
     """
 
     kind: CriticKind = "td"
     gamma: float = 0.95
     min_target: bool = False
     expectile: float = 0.8
+    lam: float = 0.0
+    steps: int = 1
 
     @property
     def needs_fresh(self) -> bool:
         """Whether this loss needs newly sampled utterances."""
         return self.kind == "td"
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether targets need the turns that follow, so that a sample must hold them in order."""
+        return self.kind != "mc" and (self.lam > 0 or self.steps > 1)
+
+    def ahead(self, batch: Sequence[Transition], known: Known) -> Known:
+        """Return the same with λ-returns or n-step returns from the next states on, as far as the batch holds them."""
+        if not self.looks_ahead:
+            return known
+        value_2B = self._smaller(known.next_v_2B)
+        if self.lam > 0:
+            further_2B = lambda_values(batch, value_2B.cpu(), gamma=self.gamma, lam=self.lam)
+        else:
+            further_2B = n_step_values(batch, value_2B.cpu(), gamma=self.gamma, steps=self.steps)
+        return replace(known, next_v_2B=further_2B.to(value_2B.device))
+
     def losses(self, q_2B: Tensor, v_2B: Tensor, known: Known) -> tuple[Tensor, Tensor]:
         """The loss of Q and of V for each transition, summed over heads, ``[B]`` each."""
-        if self.kind == "mc":
-            return squared(q_2B, known.return_B), squared(v_2B, known.return_B)
-        next_v_2B = self._smaller(known.next_v_2B)
-        target_2B = known.reward_B + self.gamma**known.span_B * torch.where(known.done_B, 0.0, next_v_2B)
         if self.kind == "iql":
             lowest_B = known.taken_q_2B.amin(0)
-            return squared(q_2B, target_2B), expectile_loss(lowest_B - v_2B, self.expectile).sum(0)
+            return squared(q_2B, self._followed(known)), expectile_loss(lowest_B - v_2B, self.expectile).sum(0)
+        q_target, v_target = self.targets(known)
+        return squared(q_2B, q_target), squared(v_2B, v_target)
+
+    def targets(self, known: Known) -> tuple[Tensor, Tensor]:
+        """Return the targets of Q and of V, ``[2, B]`` each.
+
+        Raises:
+            UsageError: the rule is ``iql``, whose V has no target, or fresh utterances are missing.
+        """
+        if self.kind == "mc":
+            return_2B = known.return_B.expand_as(known.next_v_2B)
+            return return_2B, return_2B
+        if self.kind == "iql":
+            raise UsageError("the critic 'iql' learns V by expectiles and has no targets for it")
         if known.fresh_q_2B is None:
             raise UsageError("the critic 'td' learns V from fresh utterances, and none were sampled")
-        return squared(q_2B, target_2B), squared(v_2B, self._smaller(known.fresh_q_2B))
+        return self._followed(known), self._smaller(known.fresh_q_2B)
+
+    def _followed(self, known: Known) -> Tensor:
+        """Return ``r + γ(1−d)·V̄(s′)``, ``[2, B]``."""
+        next_v_2B = self._smaller(known.next_v_2B)
+        return known.reward_B + self.gamma**known.span_B * torch.where(known.done_B, 0.0, next_v_2B)
 
     def _smaller(self, heads_2B: Tensor) -> Tensor:
         return heads_2B.amin(0, keepdim=True).expand_as(heads_2B) if self.min_target else heads_2B

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +39,7 @@ class Replay:
         self._held: deque[Transition] = deque()
         self._view: list[Transition] | None = None  # a deque is slow to index
         self._rows: list[range] | None = None
+        self._episodes: list[range] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -51,7 +52,7 @@ class Replay:
             if len(self._held) > self.capacity:
                 self._held.popleft()
                 self.dropped += 1
-        self._view = self._rows = None
+        self._view = self._rows = self._episodes = None
 
     def sample(self, count: int, rng: Rng) -> list[Transition]:
         """Draw ``count`` transitions uniformly and with replacement.
@@ -76,12 +77,18 @@ class Replay:
         view = self._viewed()
         if self._rows is None:
             self._rows = rows_of(view)
-        first = rng.pick(range(len(view)))
-        found = view[first : self._rows[bisect_right(self._rows, first, key=lambda row: row.start) - 1].stop]
-        while len(found) < count:
-            row = rng.pick(self._rows)
-            found += view[row.start : row.stop]
-        return found[:count]
+        return _whole(view, self._rows, count, rng)
+
+    def sample_episodes(self, count: int, rng: Rng) -> list[Transition]:
+        """Draw ``count`` transitions as ``sample_rows`` does, by whole episodes: targets that look ahead need them.
+
+        Raises:
+            UsageError: the replay is empty.
+        """
+        view = self._viewed()
+        if self._episodes is None:
+            self._episodes = _runs(view, follows)
+        return _whole(view, self._episodes, count, rng)
 
     def since(self, version: int) -> list[Transition]:
         """Return the transitions that a policy of this version or a newer one sampled, in order; no demonstrations."""
@@ -115,17 +122,35 @@ class Replay:
 
 def rows_of(transitions: Sequence[Transition]) -> list[range]:
     """Return the indices of each row: of the turns of an episode that continue each other."""
-    inside = [continues(one, other) for one, other in pairwise(transitions)]
+    return _runs(transitions, continues)
+
+
+def _runs(transitions: Sequence[Transition], joined: Callable[[Transition, Transition], bool]) -> list[range]:
+    inside = [joined(one, other) for one, other in pairwise(transitions)]
     starts = [0, *(place + 1 for place, same in enumerate(inside) if not same)]
     return [range(start, end) for start, end in pairwise([*starts, len(transitions)])]
+
+
+def _whole(view: list[Transition], runs: list[range], count: int, rng: Rng) -> list[Transition]:
+    """Draw transitions by whole runs, the first from a transition on that is drawn uniformly."""
+    first = rng.pick(range(len(view)))
+    found = view[first : runs[bisect_right(runs, first, key=lambda run: run.start) - 1].stop]
+    while len(found) < count:
+        run = rng.pick(runs)
+        found += view[run.start : run.stop]
+    return found[:count]
+
+
+def follows(one: Transition, other: Transition) -> bool:
+    """Whether a turn is a later one of the same episode."""
+    return one.episode_id == other.episode_id and one.turn < other.turn
 
 
 def continues(one: Transition, other: Transition) -> bool:
     """Whether the prompt of a turn begins with the prompt and the utterance of the turn before it."""
     middle, end = len(one.state_ids), len(one.state_ids) + len(one.action_ids)
     return (
-        one.episode_id == other.episode_id
-        and one.turn < other.turn
+        follows(one, other)
         and other.state_ids[middle:end] == one.action_ids
         and other.state_ids[:middle] == one.state_ids
     )

@@ -18,6 +18,7 @@ from ...errors import UsageError
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig
 from ..learning.rates import refuse_high_rate
+from .critic_networks import Networks
 from .encoder import (
     CountingEncoder,
     Encoder,
@@ -28,6 +29,7 @@ from .encoder import (
     encode_steps,
     pair_batches,
 )
+from .hl_gauss import HistogramConfig
 from .polyak import follow
 from .replay import packed
 from .scaling import TargetScale
@@ -48,6 +50,9 @@ class CriticConfig(Config):
     scaled: bool = True
     """Let the heads work in units of the returns (their running mean and deviation), which move without changing any
     value. Formulas and results are in reward either way; without it the heads must learn the size of a return."""
+    histogram: HistogramConfig | None = None
+    """HL-Gauss: heads that predict a distribution over bins and learn by cross-entropy. A table with ``low`` and
+    ``high`` turns it on; ``scaled`` then has no effect. Not for ``critic = "iql"``."""
     tau: float = pydantic.Field(default=0.1, gt=0, le=1)
     """Polyak averaging: how far the slow copy moves towards the critic after every update (released code: 0.1)."""
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -90,35 +95,13 @@ class CriticRule(Protocol):
         """Return the loss of Q and of V for each transition, ``[B]`` each; the critic takes their means."""
         ...
 
+    def targets(self, known: Known) -> tuple[Tensor, Tensor]:
+        """Return the targets of Q and of V, ``[2, B]`` each, for heads with another loss than squared errors."""
+        ...
 
-class Networks(nn.Module):
-    """An encoder with two heads for Q and two for V, each an MLP of three layers."""
-
-    def __init__(self, encoder: nn.Module, width: int) -> None:
-        super().__init__()
-        self.encoder = encoder
-        read = cast(Encoder, encoder).width
-        self.q_heads = nn.ModuleList(_head(2 * read, width) for _ in range(2))
-        self.v_heads = nn.ModuleList(_head(read, width) for _ in range(2))
-        self.register_buffer("units", torch.tensor([0.0, 1.0]))
-        """Center and spread: the units of the heads' outputs; inputs and outputs of the critic are in reward."""
-
-    def q(self, state_BH: Tensor, action_BH: Tensor) -> Tensor:
-        """Q by each head, ``[2, B]``."""
-        both = torch.cat([state_BH, action_BH], dim=-1)
-        return self._judged(self.q_heads, both)
-
-    def v(self, state_BH: Tensor) -> Tensor:
-        """V by each head, ``[2, B]``."""
-        return self._judged(self.v_heads, state_BH)
-
-    def last_layers(self) -> list[nn.Linear]:
-        """Return the last layer of each head, whose outputs are in ``units``."""
-        return [cast(nn.Linear, cast(nn.Sequential, head)[-1]) for head in (*self.q_heads, *self.v_heads)]
-
-    def _judged(self, heads: nn.ModuleList, read_BX: Tensor) -> Tensor:
-        units = self.get_buffer("units")
-        return units[0] + units[1] * torch.stack([head(read_BX)[:, 0] for head in heads])
+    def ahead(self, batch: Sequence[Transition], known: Known) -> Known:
+        """Return the same with values of next states that look several turns ahead, if the rule does."""
+        ...
 
 
 class UtteranceCritic:
@@ -141,7 +124,7 @@ class UtteranceCritic:
         self.updates = 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            online = Networks(encoder, config.head)
+            online = Networks(encoder, config.head, config.histogram)
         device = next(encoder.parameters()).device
         self.online = online.to(device).eval()
         self.slow = copy.deepcopy(self.online).requires_grad_(False)
@@ -197,9 +180,9 @@ class UtteranceCritic:
         if not batch or (fresh_actions is not None and len(fresh_actions) != len(batch)):
             count = "no" if fresh_actions is None else len(fresh_actions)
             raise UsageError(f"{len(batch)} transitions with {count} fresh utterances: a critic cannot learn from it")
-        if self.config.scaled:
+        if self.config.scaled and self.online.histogram is None:
             self._rescale(torch.tensor([transition.mc_return for transition in batch]))
-        known = self.known(batch, fresh_actions)
+        known = rule.ahead(batch, self.known(batch, fresh_actions))
         self._optimizer.zero_grad(set_to_none=True)
         sums = torch.zeros(4, dtype=torch.float64)
         pairs = [(t.state_ids, t.action_ids) for t in batch]
@@ -208,8 +191,14 @@ class UtteranceCritic:
             place = torch.tensor(part)
             states, actions = [pairs[index][0] for index in part], [pairs[index][1] for index in part]
             state_BH, action_BH = self._read(self.online, states, actions)
-            q_2B, v_2B = self.online.q(state_BH, action_BH), self.online.v(state_BH)
-            q_loss_B, v_loss_B = rule.losses(q_2B, v_2B, known.part(place.to(q_2B.device)))
+            q_2BK, v_2BK = self.online.q_outputs(state_BH, action_BH), self.online.v_outputs(state_BH)
+            q_2B, v_2B = self.online.values(q_2BK), self.online.values(v_2BK)
+            seen = known.part(place.to(q_2B.device))
+            if self.online.histogram is None:
+                q_loss_B, v_loss_B = rule.losses(q_2B, v_2B, seen)
+            else:
+                losses = zip((q_2BK, v_2BK), rule.targets(seen), strict=True)
+                q_loss_B, v_loss_B = (self.online.histogram.loss(out, target).sum(0) for out, target in losses)
             loss = (q_loss_B.sum() + v_loss_B.sum()) / (len(batch) * self.online.get_buffer("units")[1].square())
             if not torch.isfinite(loss):
                 self._diverged(batch, fresh_actions, f"the critic's loss is {float(loss.detach())}")
@@ -219,6 +208,8 @@ class UtteranceCritic:
         norm = self._step(batch, fresh_actions)
         means = dict(zip(("q_loss", "v_loss", "q", "v"), (sums / len(batch)).tolist(), strict=True))
         means |= {"loss": means["q_loss"] + means["v_loss"], "grad_norm": norm}
+        if self.online.histogram is not None:
+            means["outside"] = self.online.histogram.outside(rule.targets(known)[0])
         if isinstance(self.online.encoder, CountingEncoder):
             means |= self.online.encoder.metrics()
         return {f"critic/{name}": value for name, value in means.items()}
@@ -299,7 +290,3 @@ class UtteranceCritic:
         happened, size = f"after {self.updates} updates {what}", f"{len(batch)} transitions"
         saved = {"transitions": packed(batch), "fresh_actions": list(fresh_actions or ())}
         diverged(happened, size, saved, self.dump, rate="critic_model.optimizer.lr", learns="critic")
-
-
-def _head(size: int, width: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(size, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))

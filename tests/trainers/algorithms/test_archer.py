@@ -16,6 +16,8 @@ from turnwise.trainers.critics.utterance import Known
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
 
+from ..critics.turns import step
+
 NUMBER = st.floats(-20, 20)
 
 
@@ -60,6 +62,31 @@ def test_td_every_head_learns_from_its_own_slow_copy(
 def test_turns_without_tokens_are_discounted_too() -> None:
     q, _ = targets(ArcherRule("td", 0.5), known(1.0, False, [8.0, 16.0], [0.0, 0.0], [0.0, 0.0], span=3))
     assert q == pytest.approx([1 + 8 / 8, 1 + 16 / 8]), "r + γ³ · V̄(s′)"
+
+
+def test_targets_look_ahead_along_the_episodes_of_a_batch() -> None:
+    """Two turns of an episode, then one of another: r + γ((1−λ)V̄(s′) + λ(r′ + γV̄(s″))), and nothing across episodes."""
+    turns = [step((1,), (2,), 1.0, (3,)), step((3,), (2,), 4.0, (5,), turn=1), step((3,), (2,), 7.0, (5,), name="f")]
+    none = torch.zeros(2, 3)
+    rewards, spans = torch.tensor([1.0, 4.0, 7.0]), torch.ones(3)
+    values = torch.tensor([[10.0, 20.0, 30.0], [30.0, 10.0, 20.0]])
+    seen = Known(rewards, torch.zeros(3, dtype=torch.bool), spans, torch.zeros(3), values, none, none)
+
+    def q(rule: ArcherRule) -> list[list[float]]:
+        found: list[list[float]] = rule.targets(rule.ahead(turns, seen))[0].tolist()
+        return found
+
+    assert q(ArcherRule("td", 0.5)) == [[6, 14, 22], [16, 9, 17]]
+    assert q(ArcherRule("td", 0.5, lam=1.0)) == [[1 + 0.5 * 14, 14, 22], [1 + 0.5 * 9, 9, 17]]
+    assert q(ArcherRule("td", 0.5, lam=0.5)) == [[1 + 0.5 * 12, 14, 22], [1 + 0.5 * 19.5, 9, 17]]
+    assert q(ArcherRule("td", 0.5, steps=2)) == q(ArcherRule("td", 0.5, lam=1.0)), "two turns are all there are"
+    assert q(ArcherRule("td", 0.5, min_target=True, steps=2)) == [[1 + 0.5 * 9, 9, 17]] * 2, "the smaller V, further on"
+    assert not ArcherRule("mc", lam=0.5).looks_ahead
+
+
+def test_iql_has_no_targets_for_v() -> None:
+    with pytest.raises(UsageError, match="has no targets for it"):
+        ArcherRule("iql").targets(known(0, False, [0, 0], [0, 0], [0, 0]))
 
 
 @given(NUMBER, NUMBER)

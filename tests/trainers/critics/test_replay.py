@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,22 @@ def test_the_newest_are_held_and_the_others_counted(capacity: int, sizes: list[i
         len(everything) - len(newest),
     )
     assert replay.metrics() == {"replay/size": len(newest), "replay/dropped": len(everything) - len(newest)}
+
+
+def test_whole_episodes_are_drawn_in_order_and_every_transition_equally_often() -> None:
+    lengths, replay, rng = (1, 2, 5), Replay(10), Rng("episodes")
+    for number, length in enumerate(lengths):
+        replay.add(step((9,), (turn,), name=str(number), turn=turn) for turn in range(length))
+    seen: dict[tuple[str, int], int] = {}
+    for _ in range(1000):
+        drawn = replay.sample_episodes(4, rng)
+        assert len(drawn) == 4
+        for one, other in pairwise(drawn):
+            assert other.turn == 0 or (other.episode_id, other.turn) == (one.episode_id, one.turn + 1)
+        for each in drawn:
+            seen[each.episode_id, each.turn] = seen.get((each.episode_id, each.turn), 0) + 1
+    assert len(seen) == sum(lengths)
+    assert all(400 <= count <= 600 for count in seen.values()), "500 each"
 
 
 def test_recent_turns_are_those_of_recent_policies() -> None:
