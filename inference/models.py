@@ -23,7 +23,11 @@ PADDING = 1024
 
 
 def load_model(
-    path: str | os.PathLike[str], *, dtype: torch.dtype | str = "auto", device: str | torch.device = "cpu"
+    path: str | os.PathLike[str],
+    *,
+    dtype: torch.dtype | str = "auto",
+    device: str | torch.device = "cpu",
+    attention: str | None = None,
 ) -> tuple[Any, Any]:
     """Load a model in evaluation mode, and its tokenizer, from a folder or from the local Hugging Face cache.
 
@@ -34,6 +38,7 @@ def load_model(
         path: a folder written by ``save_model`` or ``save_pretrained``, or the hub name of a cached model.
         dtype: data type of the weights; "auto" keeps the saved one.
         device: device to put the model on.
+        attention: implementation of attention, as transformers calls it; ``None`` for the model's own.
 
     Raises:
         ModelError: The folder does not exist, or it has no model or no tokenizer.
@@ -42,7 +47,10 @@ def load_model(
     try:
         config = AutoConfig.from_pretrained(source, local_files_only=True)
         with _without_progress_bars():
-            model: Any = AutoModelForCausalLM.from_pretrained(source, config=config, dtype=dtype, local_files_only=True)
+            kind = {} if attention is None else {"attn_implementation": attention}
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                source, config=config, dtype=dtype, local_files_only=True, **kind
+            )
     except Exception as error:
         raise ModelError(f"{path} has no language model that transformers can load: {_summary_line(error)}") from error
     return guided(model, source).to(available_device(device)).eval(), load_tokenizer(path)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 import turnwise as tw
 from turnwise.agents.context import context_strategy
@@ -75,6 +75,7 @@ SHRUNKEN: dict[str, Any] = {
 def shrunken(config: TrainConfig, out: Path, model: Path | None, *, steps: int = 2) -> TrainConfig:
     """The same algorithm on a handful of short episodes, with a tiny model, for as long as two updates take."""
     asked = config.model_dump(exclude_unset=True)
+    asked.pop("server", None)  # sampled in this process here
     # Rewards for success alone would need luck in so few turns; how one acts is the task itself.
     given = asked.get("episodes", {}).pop("env_kwargs", {})
     acting = {name: value for name, value in given.items() if name == "actions"}
@@ -95,6 +96,7 @@ def shrunken(config: TrainConfig, out: Path, model: Path | None, *, steps: int =
         changes["model"] = str(model)
     if (asked.get("model") or "").startswith(DOWNLOADED):  # random weights never stop by themselves
         changes |= {"env": LUCK, "agent": {"max_tokens": 8}, "episodes": {"env_kwargs": {}}}
+        changes |= {"levels": None, "eval": {"episodes": 0, "every": 0, "levels": None}}
     for warmed in ("warmup", "values"):
         if warmed in asked:
             changes |= {warmed: 0 if warmed == "warmup" else {"warmup": 0}}
@@ -125,18 +127,21 @@ class Luck(tw.TurnEnv):
 tw.register(LUCK, Luck)
 
 
-def qwen(folder: Path) -> Path:
-    """Write a model of Qwen2's architecture with random weights, and a tokenizer with Qwen2.5's chat template."""
-    template = (Path(__file__).parents[1] / "agents" / "families" / "qwen2.5.jinja").read_text(encoding="utf-8")
+def qwen(folder: Path, *, third: bool) -> Path:
+    """Write a model of Qwen2's or Qwen3's architecture with random weights, and a tokenizer with its chat template."""
+    name = "qwen3.jinja" if third else "qwen2.5.jinja"
+    template = (Path(__file__).parents[1] / "agents" / "families" / name).read_text(encoding="utf-8")
     special = ("<|im_end|>", "<|im_start|>", "<|endoftext|>")
     made = tokenizer(chat_template=template, eos_token=special[0], special=special)
-    shape = Qwen2Config(
-        vocab_size=len(made), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=32_768, tie_word_embeddings=True,
-    )  # fmt: skip
+    shape: dict[str, Any] = {
+        "vocab_size": len(made), "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32_768,
+        "tie_word_embeddings": True,
+    }  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        save_model(Qwen2ForCausalLM(shape), made, folder)
+        model = Qwen3ForCausalLM(Qwen3Config(**shape, head_dim=8)) if third else Qwen2ForCausalLM(Qwen2Config(**shape))
+        save_model(model, made, folder)
     return folder
 
 
@@ -147,7 +152,7 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def make(model: str) -> Path:
         if model not in made and model.startswith(DOWNLOADED):
-            made[model] = qwen(folder / "qwen")
+            made[model] = qwen(folder / Path(model).name, third="qwen3" in model)
         if model not in made:
             (path,) = (path for path in CONFIGS if Path(configured(word(path), path).out) / "model" == Path(model))
             config = shrunken(configured(word(path), path), folder / path.stem, None, steps=20)
@@ -172,6 +177,9 @@ SPARSE = {
     "self-play-search",
     "loop-qwen-0.5b",
     "grpo-qwen-0.5b",
+    "qwen3-0.6b-loop",
+    "qwen3-4b-lora-loop",
+    "qwen3-8b-loop-8gpu",
 }
 """Paid for success alone, which so tiny a clone never has: it plays, and there is nothing to learn from."""
 
@@ -221,6 +229,23 @@ def test_a_preset_for_a_real_model_has_the_usual_rates(path: Path) -> None:
         loss = config.loss.objective()
         assert (loss.clip, loss.dual_clip, loss.kl_coef) == ((0.8, 1.28), 3.0, 0.0)
         assert config.values.lr <= 1e-5 or not config.algorithm.needs_values
+
+
+QWEN3 = [path for path in CONFIGS if path.stem.startswith("qwen3-")]
+
+
+@pytest.mark.parametrize("path", QWEN3, ids=lambda path: path.stem)
+def test_a_configuration_for_gpus_leaves_to_the_profile_what_depends_on_the_gpu(path: Path) -> None:
+    own, config = tomllib.loads(path.read_text()), configured(word(path), path)
+    assert config.plan().optimizer.lr <= (5e-5 if config.lora is not None else 1e-6)
+    assert config.server is not None, "sampling in the trainer's process is too slow for a real model"
+    assert not {"hardware", "device"} & set(own)
+    assert not {"autocast", "microbatch_tokens", "recompute", "layout"} & set(own["optimizer"])
+    served = configured(word(path), path, ["hardware.profile=h100"])
+    assert served.optimizer.autocast == "bfloat16"
+    assert served.server is not None
+    assert served.server.dtype == "bfloat16"
+    assert served.plan().correction == "tis"
 
 
 def test_every_kind_of_learner_has_a_preset_for_a_real_model() -> None:

@@ -46,15 +46,23 @@ class ModelFiles:
         lora: adapters, if only these are trained.
         seed: seed of new adapters.
         world: the processes that learn together.
+        attention: implementation of attention; ``None`` for the model's own.
     """
 
     def __init__(
-        self, dtype: str, *, lora: LoraConfig | None = None, seed: int = 0, world: ProcessGroup = ALONE
+        self,
+        dtype: str,
+        *,
+        lora: LoraConfig | None = None,
+        seed: int = 0,
+        world: ProcessGroup = ALONE,
+        attention: str | None = None,
     ) -> None:
         self.dtype: torch.dtype = getattr(torch, dtype)
         self.lora = lora
         self.seed = seed
         self.world = world
+        self.attention = attention
         self.base: dict[str, str] = {}
         """Source of the frozen part of an adapted model: its ``path`` and the ``digest`` of its weights."""
 
@@ -66,7 +74,7 @@ class ModelFiles:
             CheckpointError: the checkpoint's adapters belong to another base, or other settings.
         """
         if self.lora is None:
-            return load_model(path, dtype=self.dtype, device=self.world.device)
+            return self._loaded(path)
         saved = is_adapter(path)
         base = base_of(path) if saved else {"path": str(path), "digest": digest(path)}
         if saved and digest(base["path"]) != base["digest"]:
@@ -74,12 +82,15 @@ class ModelFiles:
                 f"the adapters in {path} belong to the weights that were in {base['path']}, and these have changed; "
                 "put the old ones back, or start a new run"
             )
-        model, tokenizer = load_model(base["path"], dtype=self.dtype, device=self.world.device)
+        model, tokenizer = self._loaded(base["path"])
         attach(model, self.lora, seed=self.seed)
         if saved:
             load_adapter(model, path)
         self.base = self.base or base
         return model, tokenizer
+
+    def _loaded(self, path: Path | str) -> tuple[Any, Any]:
+        return load_model(path, dtype=self.dtype, device=self.world.device, attention=self.attention)
 
     def weights(self, model: Any) -> Weights:
         """Return the weights that the methods below write; all processes have to call it together."""

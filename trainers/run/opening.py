@@ -28,6 +28,7 @@ from .checkpoint import Checkpoint
 from .early_stop import EarlyStop
 from .evaluation import Evaluation
 from .generators import restore_generators, seed_generators
+from .hardware import matrix_precision, refuse_absent
 from .metrics import read_metrics
 from .model_files import ModelFiles, Start
 from .openings import openings
@@ -58,12 +59,13 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
 
     Raises:
         UnknownEnvironmentError: There is no such environment; nothing is written.
-        UsageError: A setting, the demonstrations or the run's folder is not usable, or the learning rate would destroy
-            the model.
+        UsageError: A setting, the demonstrations or the run's folder is not usable, the learning rate would destroy
+            the model, or the hardware profile is for another device.
         CheckpointError: The run cannot be resumed.
         ModelError: There is no such model.
     """
     find(config.env)
+    refuse_absent(config.hardware.profile, config.device)
     plan = config.plan()
     if processes() > 1 and not plan.many_processes:
         raise UsageError(f"{plan.algorithm} trains in one process; start it without torchrun")
@@ -80,7 +82,9 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
         else:
             path = world.broadcast(Path())
             resumed = folder.checkpoints.load(path) if path != Path() else None
-        files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world)
+        stack.enter_context(matrix_precision(config.hardware))
+        attention = config.hardware.attention
+        files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world, attention=attention)
         start = await config.start(files, resumed.model if resumed is not None else None)
         trained = sum(each.numel() for each in start.model.parameters() if each.requires_grad)
         usual = "about 1e-6 (cloning: 1e-5), or train adapters: lora.rank=16 optimizer.lr=5e-5"

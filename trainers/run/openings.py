@@ -10,6 +10,7 @@ import torch
 from ...agents.chat import ChatAgent
 from ...envs.tools import Tool
 from ..learning.rates import LARGE
+from .hardware import profile_remark
 from .settings import TrainConfig, trained_settings
 
 FINE_TUNING_LR = 1e-5
@@ -31,6 +32,7 @@ def openings(
     if config.device != "cpu":
         name = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else config.device
         yield f"training on {config.device} ({name})"
+    yield from filter(None, [profile_remark(config.hardware)])
     departures = config.agent.departures(trained_settings(getattr(config, "model", None)))
     yield from filter(None, [departures])
     yield from agent.remarks(tools)

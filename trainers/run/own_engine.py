@@ -24,8 +24,11 @@ class EngineConfig(Config):
     """Requests that are decoded together; others wait."""
     batched_tokens: int | None = pydantic.Field(default=None, ge=1)
     """Tokens of one step; see ``ServerOptions.batched_tokens``."""
-    kv_megabytes: int = pydantic.Field(default=100, ge=1)
-    """Memory in megabytes for cached keys and values, beside the learner's own."""
+    kv_megabytes: int | None = pydantic.Field(default=None, ge=1)
+    """Memory in megabytes for cached keys and values, beside the learner's own (default: 100, or what is left of
+    ``memory_share``)."""
+    memory_share: float | None = pydantic.Field(default=None, gt=0, lt=1)
+    """Share of the GPU's memory for the engine: weights, activations, and keys and values."""
     block: int | None = pydantic.Field(default=None, ge=1)
     """Tokens per block of the cache (default: vLLM's)."""
     eager: bool = True

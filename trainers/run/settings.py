@@ -23,6 +23,7 @@ from ...tasks.spec import Split
 from ..collect.async_rollouts import OverlapConfig
 from ..learning.learner import OptimizerConfig
 from ..learning.lora import LoraConfig
+from .hardware import HardwareConfig, profiled
 from .kept_episodes import Keep
 from .model_files import ModelFiles, Start
 from .servers import ServerConfig
@@ -44,6 +45,7 @@ MAY_CHANGE = (
     "episodes.retries",
     "threads",
     "device",
+    "hardware",
     "agent.max_batch",
     "agent.threaded",
     "server",
@@ -224,6 +226,8 @@ class TrainConfig(Config):
     """Device of the model: ``auto`` is the GPU if torch sees one, otherwise the CPU."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Precision of the weights; ``bfloat16`` needs ``lora``. The softmax is always 32-bit."""
+    hardware: HardwareConfig = HardwareConfig()
+    """The hardware that the run is made for; on a GPU, its profile replaces defaults that are meant for a CPU."""
     threads: int | None = pydantic.Field(default=None, ge=1)
     """Threads that torch may use on a CPU (default: torch's choice). Small models are fastest with 1 or 2."""
     progress: bool = True
@@ -259,7 +263,7 @@ class TrainConfig(Config):
         if not isinstance(given, Mapping):
             return given
         saved = trained_settings(given.get("model")).model_dump(exclude_unset=True)
-        return beneath({"agent": saved} if saved else {}, cls.filled(given))
+        return profiled(beneath({"agent": saved} if saved else {}, cls.filled(given)))
 
     @pydantic.model_validator(mode="after")
     def _updates_survive(self) -> Self:

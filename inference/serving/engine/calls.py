@@ -153,7 +153,7 @@ def _arguments(model: Path, options: ServerOptions) -> dict[str, Any]:
         "max_model_len": options.context_length,
         "max_num_seqs": options.max_seqs,
         "max_num_batched_tokens": options.most_tokens,
-        "kv_cache_memory_bytes": options.kv_megabytes * 1_000_000,
+        **_memory(options),
         "block_size": options.block,
         "enforce_eager": options.eager,
         "logprobs_mode": "processed_logprobs",
@@ -166,6 +166,13 @@ def _arguments(model: Path, options: ServerOptions) -> dict[str, Any]:
         "max_cpu_loras": options.max_adapters,
         "disable_log_stats": True,
     }
+
+
+def _memory(options: ServerOptions) -> dict[str, Any]:
+    """Return how much memory the engine may use."""
+    megabytes, share = options.cache_megabytes, options.memory_share
+    cache = {} if megabytes is None else {"kv_cache_memory_bytes": megabytes * 1_000_000}
+    return cache if share is None else {**cache, "gpu_memory_utilization": share}
 
 
 def _parameters(sampling: Sampling) -> Any:

@@ -57,8 +57,10 @@ class ServerOptions(Config):
     batched_tokens: int | None = pydantic.Field(default=None, ge=1)
     """Tokens of one step (default: enough that no prompt is read in parts, because vLLM 0.32 then dies on a CPU if
     requests have seeds, as Turnwise's do: "CPU Generator does not use offset"). On a GPU, 8192 saves memory."""
-    kv_megabytes: int = pydantic.Field(default=100, ge=1)
-    """Memory for cached keys and values, in megabytes."""
+    kv_megabytes: int | None = pydantic.Field(default=None, ge=1)
+    """Memory for cached keys and values, in megabytes (default: 100, or what is left of ``memory_share``)."""
+    memory_share: float | None = pydantic.Field(default=None, gt=0, lt=1)
+    """Share of a GPU's memory for weights, activations, keys and values; all shares on a GPU add up to less than 1."""
     block: int | None = pydantic.Field(default=None, ge=1)
     """Tokens per block of the cache; prefixes are shared in whole blocks (default: vLLM's own, 128 on a CPU, where
     multiples of 32 work)."""
@@ -86,13 +88,22 @@ class ServerOptions(Config):
         """Tokens of one step."""
         return self.batched_tokens or self.max_seqs * self.context_length
 
+    @property
+    def cache_megabytes(self) -> int | None:
+        """Memory for cached keys and values, in megabytes; ``None`` for what is left of ``memory_share``."""
+        return self.kv_megabytes or (100 if self.memory_share is None else None)
+
     def command(self, model: Path | str, port: int) -> list[str]:
         """Return the arguments of vLLM's server, for any Python that has it."""
         words = ["-m", MODULE, "--model", str(model), "--served-model-name", self.name]
         words += ["--host", self.host, "--port", str(port), "--dtype", self.dtype, "--seed", str(self.seed)]
         words += ["--max-model-len", str(self.context_length), "--max-num-seqs", str(self.max_seqs)]
         words += ["--max-num-batched-tokens", str(self.most_tokens)]
-        words += ["--kv-cache-memory-bytes", f"{self.kv_megabytes}M", "--enable-scale-out"]
+        if self.memory_share is not None:
+            words += ["--gpu-memory-utilization", f"{self.memory_share:g}"]
+        if self.cache_megabytes is not None:
+            words += ["--kv-cache-memory-bytes", f"{self.cache_megabytes}M"]
+        words.append("--enable-scale-out")
         # By default vLLM returns log-probabilities before the temperature is applied.
         words += ["--logprobs-mode", "processed_logprobs"]
         words += ["--generation-config", "vllm"]  # the model's own would filter (top-p) silently
