@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -201,13 +202,14 @@ def imitate(config: ArcherConfig, run: Run, parts: Hierarchy, batch: Sequence[Tr
 def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
     """Build the critic, its replay and the other parts of an opened run; a resumed run restores them."""
     encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
-    critic = UtteranceCritic(encoder, config.critic_model, seed=config.seed, dump=run.folder.dump)
+    shared: dict[str, Any] = {"seed": config.seed, "dump": run.folder.dump, "scorer": run.learner.scorer}
+    critic = UtteranceCritic(encoder, config.critic_model, **shared)
     rule = ArcherRule(
         config.critic, config.gamma, config.min_target, config.expectile, lam=config.td_lambda, steps=config.td_steps
     )
     baseline = None
     if config.baseline == "token":
-        baseline = token_values(config.values, run.model, run.start.tokenizer, seed=config.seed, dump=run.folder.dump)
+        baseline = token_values(config.values, run.model, run.start.tokenizer, **shared)
         run.state.keep("baseline", baseline)
     reference = run.reference(config.loss.kl, config.model)
     parts = Hierarchy(critic, rule, Replay(config.replay), baseline, reference)

@@ -144,7 +144,8 @@ class Parts:
         """Build the parts that the configuration needs, and keep them in the run's checkpoints."""
         critic, entropies = None, None
         if config.algorithm.needs_values:
-            critic = token_values(config.values, run.model, run.start.tokenizer, seed=config.seed, dump=run.folder.dump)
+            shared: dict[str, Any] = {"seed": config.seed, "dump": run.folder.dump, "scorer": run.learner.scorer}
+            critic = token_values(config.values, run.model, run.start.tokenizer, **shared)
             run.state.keep("critic", critic)
         if config.loss.smoothing is not None:
             entropies = EntropyHistory()

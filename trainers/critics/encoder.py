@@ -180,7 +180,7 @@ class NanoEncoder(nn.Module):
             )
         ids, real = right_padded([(self.vocabulary, *sequence) for sequence in sequences])
         device = next(self.body.parameters()).device
-        return cast(Tensor, self.body(ids.to(device), attention_mask=real.to(device)).pooler_output)
+        return cast(Tensor, self.body(ids.to(device), attention_mask=real.to(device)).pooler_output.float())
 
 
 def encode(encoder: Encoder, sequences: Sequence[tuple[int, ...]], *, tokens: int = 16384) -> Tensor:

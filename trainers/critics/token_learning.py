@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ...inference.value_guided import ActionValues
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig, Update
-from ..learning.logprobs import score
 from ..learning.rows import Rows
 from .polyak import follow
 from .sequences import batches, last_places, right_padded
@@ -77,6 +76,7 @@ class TokenLearner:
     ) -> None:
         self.policy, self.online, self.target, self.loss, self.options = policy, online, target, loss, options
         self.polyak, self.cloning, self.lagged, self.warmup, self.dump = polyak, cloning, lagged, warmup, dump
+        self.scorer = replace(options.scorer(), layout="padded")
         self.updates = 0
         learning: list[nn.Module] = [online, policy] if cloning or online.backbone is None else [online]
         self._parameters = [p for module in learning for p in module.parameters() if p.requires_grad]
@@ -105,7 +105,7 @@ class TokenLearner:
             loss, terms = self.loss(estimates, tokens)
             if self.cloning:
                 weight_T = part.weight.to(device)
-                terms["loss/bc"] = -(weight_T * score(self.policy, part).logp).sum()
+                terms["loss/bc"] = -(weight_T * self.scorer.score(self.policy, part).logp).sum()
                 loss = loss + self.cloning * terms["loss/bc"]
             if not torch.isfinite(loss):
                 self._diverged(part, f"the loss is {float(loss.detach())}")
@@ -168,7 +168,8 @@ class TokenLearner:
         marked_RL, row_B = torch.unique(2 * ids_BL + attention_BL, dim=0, return_inverse=True)
         ids_RL, attention_RL = (marked_RL // 2).to(device), (marked_RL % 2).to(device)
         backbone = self.policy.base_model if values.backbone is None else values.backbone
-        output = backbone(input_ids=ids_RL, attention_mask=attention_RL, use_cache=False)
+        with self.scorer.precision(device):
+            output = backbone(input_ids=ids_RL, attention_mask=attention_RL, use_cache=False)
         flat_N = row_B[place_N // longest] * longest + place_N % longest
         hidden: Tensor = output.last_hidden_state.flatten(0, 1)[flat_N.to(device)]
         return hidden

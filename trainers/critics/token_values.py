@@ -26,6 +26,7 @@ from ..learning.lora import adapted, merged
 from ..learning.parallel import unsharded
 from ..learning.rates import refuse_high_rate
 from ..learning.rows import Rows
+from ..learning.scorer import Scorer
 from .scaling import TargetScale
 from .sequences import batches, last_places, right_padded
 
@@ -83,15 +84,24 @@ class TokenValues:
         options: settings.
         seed: seed of the order of minibatches.
         dump: file for a batch with a non-finite loss.
+        scorer: how the backbone computes; the head is 32-bit, and ``options`` has its own size of micro-batches.
     """
 
     def __init__(
-        self, backbone: nn.Module, width: int, options: ValuesConfig, *, seed: int = 0, dump: Path | None = None
+        self,
+        backbone: nn.Module,
+        width: int,
+        options: ValuesConfig,
+        *,
+        seed: int = 0,
+        dump: Path | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
         self.backbone = backbone.eval().requires_grad_(True)
         self.options = options
         self.seed = seed
         self.dump = dump
+        self.scorer = scorer or Scorer()
         self.fits = 0
         self._device = next(backbone.parameters()).device
         self._context = getattr(getattr(backbone, "config", None), "max_position_embeddings", None)
@@ -200,15 +210,16 @@ class TokenValues:
         rows, target_T, before_T = rows.select(rows.row[chosen_T], unit="row"), target_T[place_M], before_T[place_M]
         self._optimizer.zero_grad(set_to_none=True)
         total = 0.0
-        for part, place in rows.numbered_microbatches(self.options.microbatch_tokens):
-            place_N = place[part.mask]
-            target_N, before_N = (self.scale.inside(x[place_N]).to(self._device) for x in (target_T, before_T))
-            weight_N = (part.weight[part.mask] / unit).to(self._device)
-            loss = (weight_N * self._loss(self._outputs(part), target_N, before_N)).sum()
-            if not torch.isfinite(loss):
-                self._diverged(rows, target_T, f"the loss is {float(loss.detach())}")
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
+        with self.scorer.differentiating(self.backbone):
+            for part, place in rows.numbered_microbatches(self.options.microbatch_tokens):
+                place_N = place[part.mask]
+                target_N, before_N = (self.scale.inside(x[place_N]).to(self._device) for x in (target_T, before_T))
+                weight_N = (part.weight[part.mask] / unit).to(self._device)
+                loss = (weight_N * self._loss(self._outputs(part), target_N, before_N)).sum()
+                if not torch.isfinite(loss):
+                    self._diverged(rows, target_T, f"the loss is {float(loss.detach())}")
+                loss.backward()  # type: ignore[no-untyped-call]
+                total += float(loss.detach())
         norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm))
         if not math.isfinite(norm):
             self._diverged(rows, target_T, f"the gradient norm is {norm}")
@@ -241,7 +252,8 @@ class TokenValues:
                 "cut off silently; use a shorter agent.context (last:K), or a critic that reads as far as the policy"
             )
         ids_BL, attention_BL = ids_BL.to(self._device), attention_BL.to(self._device)
-        hidden_BLH = self.backbone(input_ids=ids_BL, attention_mask=attention_BL, use_cache=False).last_hidden_state
+        with self.scorer.precision(self._device):
+            hidden_BLH = self.backbone(input_ids=ids_BL, attention_mask=attention_BL, use_cache=False).last_hidden_state
         output: Tensor = self.head(hidden_BLH.flatten(0, 1)[place_N.to(self._device)].float())[:, 0]
         return output
 
@@ -267,7 +279,13 @@ class TokenValues:
 
 
 def token_values(
-    options: ValuesConfig, model: Any, tokenizer: Any, *, seed: int = 0, dump: Path | None = None
+    options: ValuesConfig,
+    model: Any,
+    tokenizer: Any,
+    *,
+    seed: int = 0,
+    dump: Path | None = None,
+    scorer: Scorer | None = None,
 ) -> TokenValues:
     """Create the value model of a configuration.
 
@@ -277,6 +295,7 @@ def token_values(
         tokenizer: tokenizer of the policy; a nano critic reads the same ids.
         seed: seed of a nano critic's first weights, and of minibatches.
         dump: file for a batch with a non-finite loss.
+        scorer: how the models of the run compute.
 
     Raises:
         UsageError: the learning rate would destroy a copy of so large a policy.
@@ -287,7 +306,7 @@ def token_values(
     else:
         backbone = backbone_copy(model).float()  # 32-bit for a policy of any precision, since small steps must count
     refuse_high_rate("values.lr", options.lr, sum(each.numel() for each in backbone.parameters()), usual="about 1e-5")
-    return TokenValues(backbone, int(backbone.config.hidden_size), options, seed=seed, dump=dump)
+    return TokenValues(backbone, int(backbone.config.hidden_size), options, seed=seed, dump=dump, scorer=scorer)
 
 
 def backbone_copy(model: Any) -> Any:

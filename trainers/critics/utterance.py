@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
@@ -15,9 +15,11 @@ from torch import Tensor, nn
 
 from ...config import Config
 from ...errors import UsageError
+from ..learning.activations import recomputable
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig
 from ..learning.rates import refuse_high_rate
+from ..learning.scorer import Scorer
 from .critic_networks import Networks
 from .encoder import (
     CountingEncoder,
@@ -113,20 +115,33 @@ class UtteranceCritic:
         config: settings of heads, Polyak averaging and optimizer; ``config.encoder`` is ignored.
         seed: seed of the heads' weights; the global generator keeps its state.
         dump: file for a batch with a non-finite loss.
+        scorer: how the models of the run compute; the encoder computes likewise, unless ``config.optimizer`` sets more.
 
     Raises:
         UsageError: the learning rate would destroy so large an encoder.
     """
 
-    def __init__(self, encoder: nn.Module, config: CriticConfig, *, seed: int = 0, dump: Path | None = None) -> None:
+    def __init__(
+        self,
+        encoder: nn.Module,
+        config: CriticConfig,
+        *,
+        seed: int = 0,
+        dump: Path | None = None,
+        scorer: Scorer | None = None,
+    ) -> None:
         self.config = config
         self.dump = dump
+        own, shared = config.optimizer.scorer(), scorer or Scorer()
+        # A backbone shared with the policy is not recomputed: its adapters are switched back before the backward pass.
+        recompute = (own.recompute or shared.recompute) and recomputable(encoder)
+        self.scorer = replace(own, autocast=own.autocast or shared.autocast, recompute=recompute)
         self.updates = 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             online = Networks(encoder, config.head, config.histogram)
-        device = next(encoder.parameters()).device
-        self.online = online.to(device).eval()
+        self._device = next(encoder.parameters()).device
+        self.online = online.to(self._device).eval()
         self.slow = copy.deepcopy(self.online).requires_grad_(False)
         self._scale = TargetScale([*self.online.last_layers(), *self.slow.last_layers()], memory=MEMORY)
         self._trained = [parameter for parameter in self.online.parameters() if parameter.requires_grad]
@@ -186,25 +201,26 @@ class UtteranceCritic:
         self._optimizer.zero_grad(set_to_none=True)
         sums = torch.zeros(4, dtype=torch.float64)
         pairs = [(t.state_ids, t.action_ids) for t in batch]
-        encoder, tokens = cast(Encoder, self.online.encoder), self.config.optimizer.microbatch_tokens
-        for part in pair_batches(encoder, pairs, tokens=tokens):
-            place = torch.tensor(part)
-            states, actions = [pairs[index][0] for index in part], [pairs[index][1] for index in part]
-            state_BH, action_BH = self._read(self.online, states, actions)
-            q_2BK, v_2BK = self.online.q_outputs(state_BH, action_BH), self.online.v_outputs(state_BH)
-            q_2B, v_2B = self.online.values(q_2BK), self.online.values(v_2BK)
-            seen = known.part(place.to(q_2B.device))
-            if self.online.histogram is None:
-                q_loss_B, v_loss_B = rule.losses(q_2B, v_2B, seen)
-            else:
-                losses = zip((q_2BK, v_2BK), rule.targets(seen), strict=True)
-                q_loss_B, v_loss_B = (self.online.histogram.loss(out, target).sum(0) for out, target in losses)
-            loss = (q_loss_B.sum() + v_loss_B.sum()) / (len(batch) * self.online.get_buffer("units")[1].square())
-            if not torch.isfinite(loss):
-                self._diverged(batch, fresh_actions, f"the critic's loss is {float(loss.detach())}")
-            loss.backward()  # type: ignore[no-untyped-call]
-            parts = (q_loss_B.sum(), v_loss_B.sum(), q_2B.mean(0).sum(), v_2B.mean(0).sum())
-            sums += torch.stack([part.detach().double().cpu() for part in parts])
+        encoder, tokens = cast(Encoder, self.online.encoder), self.scorer.microbatch_tokens
+        with self.scorer.differentiating(self.online.encoder):
+            for part in pair_batches(encoder, pairs, tokens=tokens):
+                place = torch.tensor(part)
+                states, actions = [pairs[index][0] for index in part], [pairs[index][1] for index in part]
+                state_BH, action_BH = self._read(self.online, states, actions)
+                q_2BK, v_2BK = self.online.q_outputs(state_BH, action_BH), self.online.v_outputs(state_BH)
+                q_2B, v_2B = self.online.values(q_2BK), self.online.values(v_2BK)
+                seen = known.part(place.to(q_2B.device))
+                if self.online.histogram is None:
+                    q_loss_B, v_loss_B = rule.losses(q_2B, v_2B, seen)
+                else:
+                    losses = zip((q_2BK, v_2BK), rule.targets(seen), strict=True)
+                    q_loss_B, v_loss_B = (self.online.histogram.loss(out, target).sum(0) for out, target in losses)
+                loss = (q_loss_B.sum() + v_loss_B.sum()) / (len(batch) * self.online.get_buffer("units")[1].square())
+                if not torch.isfinite(loss):
+                    self._diverged(batch, fresh_actions, f"the critic's loss is {float(loss.detach())}")
+                loss.backward()  # type: ignore[no-untyped-call]
+                parts = (q_loss_B.sum(), v_loss_B.sum(), q_2B.mean(0).sum(), v_2B.mean(0).sum())
+                sums += torch.stack([part.detach().double().cpu() for part in parts])
         norm = self._step(batch, fresh_actions)
         means = dict(zip(("q_loss", "v_loss", "q", "v"), (sums / len(batch)).tolist(), strict=True))
         means |= {"loss": means["q_loss"] + means["v_loss"], "grad_norm": norm}
@@ -221,8 +237,9 @@ class UtteranceCritic:
         if fresh_actions is not None:
             states, actions = states * 2, [*actions, *fresh_actions]
         following = [t.next_ids for t in batch if not t.done]
-        encoder, tokens = cast(Encoder, self.slow.encoder), self.config.optimizer.microbatch_tokens
-        state_BH, action_BH, next_NH = encode_steps(encoder, states, actions, following, tokens=tokens)
+        encoder, tokens = cast(Encoder, self.slow.encoder), self.scorer.microbatch_tokens
+        with self.scorer.precision(self._device):
+            state_BH, action_BH, next_NH = encode_steps(encoder, states, actions, following, tokens=tokens)
         judged_2B = self.slow.q(state_BH, action_BH)
         device = state_BH.device
         done_B = torch.tensor([t.done for t in batch], device=device)
@@ -258,11 +275,13 @@ class UtteranceCritic:
     # -- the inside ---------------------------------------------------------------------------------------------
 
     def _read(self, networks: Networks, states: Sequence[Ids], actions: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-        tokens = self.config.optimizer.microbatch_tokens
-        return encode_pairs(cast(Encoder, networks.encoder), states, actions, tokens=tokens)
+        tokens = self.scorer.microbatch_tokens
+        with self.scorer.precision(self._device):
+            return encode_pairs(cast(Encoder, networks.encoder), states, actions, tokens=tokens)
 
     def _encoded(self, networks: Networks, sequences: Sequence[Ids]) -> Tensor:
-        return encode(cast(Encoder, networks.encoder), sequences, tokens=self.config.optimizer.microbatch_tokens)
+        with self.scorer.precision(self._device):
+            return encode(cast(Encoder, networks.encoder), sequences, tokens=self.scorer.microbatch_tokens)
 
     def _rescale(self, return_B: Tensor) -> None:
         """Let the units follow the returns of a batch, from the first that differ; no value changes (PopArt)."""

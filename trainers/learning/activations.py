@@ -14,6 +14,11 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from ...errors import UsageError
 
 
+def recomputable(model: Any) -> bool:
+    """Whether the model has layers of its own to recompute."""
+    return any(isinstance(each, GradientCheckpointingLayer) for each in model.modules())
+
+
 @contextmanager
 def recomputed(model: Any) -> Iterator[None]:
     """Within the block, the model's layers keep only their input for the backward pass.

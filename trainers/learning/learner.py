@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Self
@@ -14,14 +13,14 @@ import torch
 from torch import Tensor
 
 from ...config import Config
-from .activations import recomputed
 from .diverged import diverged
 from .kl import kl_estimate
-from .logprobs import Scores, refuse_unless_packable, score
+from .logprobs import Scores, refuse_unless_packable
 from .loss import Diagnostics
 from .objective import Objective, objective_loss
-from .parallel import ALONE, Part, ProcessGroup, sharded_like, unsharded
+from .parallel import ALONE, ProcessGroup, sharded_like, unsharded
 from .rows import Layout, Rows, Unit
+from .scorer import Scorer
 
 Beta = Annotated[float, pydantic.Field(ge=0, lt=1)]
 """Decay rate of a moment of Adam; the closer to 1, the slower it forgets."""
@@ -50,7 +49,8 @@ class OptimizerConfig(Config):
     layout: Layout = "padded"
     """Layout of rows in a forward pass: ``padded`` to the longest of them, or ``packed`` into one sequence."""
     autocast: Literal["bfloat16"] | None = None
-    """Precision of matrix products; the weights keep the precision of ``dtype``."""
+    """Precision of matrix products; the weights keep the precision of ``dtype``. Everything that a run computes with
+    a model in this process uses it: learner, sampler, reference, critics and canary."""
     recompute: bool = False
     """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, more time."""
 
@@ -65,6 +65,17 @@ class OptimizerConfig(Config):
     def until(self, updates: int) -> Self:
         """Return the same with ``total`` set, if it is not: the updates of a whole run that skips none."""
         return self if self.total is not None else self.model_copy(update={"total": updates})
+
+    def scorer(self, *, temperature: float = 1.0, world: ProcessGroup = ALONE) -> Scorer:
+        """Return how the models of a run compute with these settings."""
+        return Scorer(
+            temperature,
+            getattr(torch, self.autocast) if self.autocast else None,
+            self.layout,
+            self.recompute,
+            self.microbatch_tokens,
+            world,
+        )
 
     def adamw(self, parameters: Iterable[Tensor]) -> torch.optim.AdamW:
         """Create the optimizer; ``rate`` sets its learning rate again before every step."""
@@ -118,7 +129,7 @@ class Learner:
             refuse_unless_packable(model)
         self.world = world
         self.options = options
-        self.temperature = temperature
+        self.scorer = options.scorer(temperature=temperature, world=world)
         self.dump = dump
         self.updates = 0
         self.skipped = 0
@@ -132,25 +143,14 @@ class Learner:
 
     def logprobs(self, rows: Rows, *, whole: Unit = "row") -> Tensor:
         """Return the log-probability of each sampled token under the present weights, 0 on context, ``[T]``, CPU."""
-        return self._scores(rows, whole)[0]
+        return self.scorer.score_all(self.model, rows, whole=whole)[0]
 
     def recompute_old(self, rows: Rows) -> Rows:
         """Replace the sampler's log-probabilities by the trainer's own, so that the ratio is exactly 1 at first.
 
         Also set the entropies of the distributions of the sampled tokens.
         """
-        logp, entropy = self._scores(rows, "row")
-        return rows.with_logp_old(logp, entropy)
-
-    @torch.no_grad()
-    def _scores(self, rows: Rows, whole: Unit) -> tuple[Tensor, Tensor]:
-        found_2T = torch.zeros(2, len(rows))
-        for part in self._parts(rows, whole):
-            scores = self._score(part.rows)
-            if part.counts:
-                found_2T[:, part.place_T] = torch.stack([scores.logp, scores.entropy]).cpu()
-        logp, entropy = self.world.all_reduce(found_2T)
-        return logp, entropy
+        return rows.with_logp_old(*self.scorer.score_all(self.model, rows))
 
     def step(self, rows: Rows, objective: Objective, *, version: int = 0) -> Update:
         """Make one optimizer step on the sum of the losses of ``rows``, in micro-batches.
@@ -225,9 +225,9 @@ class Learner:
         """Sum losses and gradients over micro-batches, and over processes."""
         differentiable = objective is not None and objective.needs_entropy_gradient
         sums, mine = torch.zeros(2, dtype=torch.float64), []
-        with recomputed(self.model) if self.options.recompute else nullcontext():
-            for part in self._parts(rows, objective.whole if objective else "row"):
-                scores = self._score(part.rows, differentiable)
+        with self.scorer.differentiating(self.model):
+            for part in self.scorer.parts(rows, whole=objective.whole if objective else "row"):
+                scores = self.scorer.score(self.model, part.rows, entropy_gradient=differentiable)
                 loss, diagnostics = loss_of(scores, part.rows)
                 (loss if part.counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
                 if part.counts:
@@ -241,19 +241,6 @@ class Learner:
         turns = torch.unique(rows.turn[rows.mask]).numel()
         metrics = {"entropy": entropy / rows.tokens, "entropy_turn": entropy / turns}
         return loss_sum, Diagnostics.join(seen) if seen else None, metrics
-
-    def _parts(self, rows: Rows, whole: Unit) -> Iterator[Part]:
-        return self.world.parts(rows, self.options.microbatch_tokens, whole=whole, layout=self.options.layout)
-
-    def _score(self, part: Rows, entropy_gradient: bool = False) -> Scores:
-        return score(
-            self.model,
-            part,
-            temperature=self.temperature,
-            entropy_gradient=entropy_gradient,
-            layout=self.options.layout,
-            autocast=getattr(torch, self.options.autocast) if self.options.autocast else None,
-        )
 
     def _apply(self, rows: Rows, metrics: dict[str, float]) -> Update:
         norm = float(unsharded(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
+from ...inference.precision import autocast_to
 from .rows import Layout, Rows
 from .token_logprobs import chosen_logp
 from .utterances import Utterance, pack_utterances
@@ -73,8 +73,7 @@ def score(
     arguments: dict[str, Any] = {name: value.to(device) for name, value in inputs.items()}
     if "use_cache" in known:
         arguments["use_cache"] = False
-    precision = torch.autocast(device.type, autocast) if autocast is not None else nullcontext()
-    with precision:
+    with autocast_to(autocast, device):
         logits = model(**arguments).logits.flatten(0, 1)
     ids_N, mask = rows.ids[rows.mask].to(device), rows.mask.to(device)
     logp_N, entropy_N = chosen_logp(

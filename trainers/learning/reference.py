@@ -11,8 +11,8 @@ import torch
 
 from ...errors import CheckpointError, ModelError
 from ...inference.models import load_model
-from .logprobs import score
 from .rows import Rows
+from .scorer import Scorer
 
 
 class Reference:
@@ -27,19 +27,17 @@ class Reference:
 
     Args:
         model: a causal language model of its own, not the one that is trained.
-        temperature: sampling temperature, so that policy and reference are tempered alike.
-        microbatch_tokens: padded tokens in one forward pass.
+        scorer: how it computes: as the learner does, or rounding alone would be a distance from it.
     """
 
-    def __init__(self, model: Any, *, temperature: float = 1.0, microbatch_tokens: int = 16384) -> None:
+    def __init__(self, model: Any, scorer: Scorer | None = None) -> None:
         self.model = model.eval().requires_grad_(False)
-        self.temperature = temperature
-        self.microbatch_tokens = microbatch_tokens
+        self.scorer = scorer or Scorer()
 
     @classmethod
-    def copy_of(cls, model: Any, *, temperature: float = 1.0, microbatch_tokens: int = 16384) -> Self:
+    def copy_of(cls, model: Any, scorer: Scorer | None = None) -> Self:
         """Copy a model as it is now; training the model does not change the copy."""
-        return cls(copy.deepcopy(model), temperature=temperature, microbatch_tokens=microbatch_tokens)
+        return cls(copy.deepcopy(model), scorer)
 
     @classmethod
     def load(
@@ -49,8 +47,7 @@ class Reference:
         *,
         dtype: torch.dtype = torch.float32,
         device: str = "cpu",
-        temperature: float = 1.0,
-        microbatch_tokens: int = 16384,
+        scorer: Scorer | None = None,
     ) -> Self:
         """Load a reference from a model folder.
 
@@ -59,8 +56,7 @@ class Reference:
             tokenizer: tokenizer of the policy, which must be the reference's too.
             dtype: data type of the weights.
             device: device of the weights.
-            temperature: sampling temperature.
-            microbatch_tokens: padded tokens in one forward pass.
+            scorer: how it computes.
 
         Raises:
             ModelError: there is no such model, or its tokens have other meanings.
@@ -71,15 +67,11 @@ class Reference:
                 f"the reference {path} has another vocabulary than the model that is trained: log-probabilities of "
                 "token ids cannot be compared; name a reference with the same tokenizer"
             )
-        return cls(model, temperature=temperature, microbatch_tokens=microbatch_tokens)
+        return cls(model, scorer)
 
-    @torch.no_grad()
     def scored(self, rows: Rows) -> Rows:
-        """Return the same rows with ``logp_ref``."""
-        logp_T = torch.zeros(len(rows))
-        for part, place in rows.numbered_microbatches(self.microbatch_tokens):
-            logp_T[place] = score(self.model, part, temperature=self.temperature).logp.cpu()
-        return rows.with_logp_ref(logp_T)
+        """Return the same rows with ``logp_ref``; processes that learn together call it together."""
+        return rows.with_logp_ref(self.scorer.score_all(self.model, rows)[0])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the digest that identifies this reference."""

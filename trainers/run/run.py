@@ -127,8 +127,7 @@ class Run:
             self.start.tokenizer,
             dtype=getattr(torch, config.dtype),
             device=config.device,
-            temperature=config.agent.temperature,
-            microbatch_tokens=config.optimizer.microbatch_tokens,
+            scorer=self.learner.scorer,
         )
         self.state.keep("reference", reference)
         return reference

@@ -12,6 +12,7 @@ from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows, pack
+from turnwise.trainers.learning.scorer import Scorer
 
 from ..fakes import Bigram, Said, conversation
 
@@ -25,7 +26,7 @@ def some_rows() -> Rows:
 def test_it_scores_as_the_policy_did_before_it_learnt() -> None:
     model = Bigram()
     learner = Learner(model, OptimizerConfig(lr=0.3), temperature=0.7)
-    reference = Reference.copy_of(model, temperature=0.7)
+    reference = Reference.copy_of(model, learner.scorer)
     rows = reference.scored(learner.recompute_old(some_rows()))
     assert torch.allclose(rows.logp_ref, rows.logp_old)
     learner.clone(some_rows())
@@ -51,7 +52,7 @@ def test_trap_23_a_reference_with_dropout_says_the_same_twice() -> None:
 @pytest.mark.parametrize("budget", [1, 6, 1000])
 def test_micro_batches_change_nothing(budget: int) -> None:
     wanted = Reference.copy_of(Bigram()).scored(some_rows()).logp_ref
-    got = Reference.copy_of(Bigram(), microbatch_tokens=budget).scored(some_rows()).logp_ref
+    got = Reference.copy_of(Bigram(), Scorer(microbatch_tokens=budget)).scored(some_rows()).logp_ref
     assert torch.allclose(got, wanted)
     assert not got[~some_rows().mask].any()
 
