@@ -16,6 +16,7 @@ from transformers.cache_utils import Cache
 from ..errors import PolicyError
 from .kv_cache import cache_argument, empty_cache, joined, refuse_other_caches
 from .policy import Finish
+from .precision import autocast_to
 
 PREFILL_TOKENS = 16_384
 """Maximum number of prompt tokens, padding included, in one forward pass."""
@@ -66,14 +67,16 @@ class RunningBatch:
 
     Args:
         model: a causal language model with full attention in every layer.
+        autocast: precision of matrix products; ``None`` is that of the weights.
 
     Raises:
         ModelError: the model keeps another kind of cache.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, autocast: torch.dtype | None = None) -> None:
         refuse_other_caches(model)
         self.model = model
+        self.autocast = autocast
         self.clear()
 
     def clear(self) -> None:
@@ -119,14 +122,15 @@ class RunningBatch:
         device, new = self.model.device, len(tokens[0])
         width = cache.get_seq_length() + new
         ends = torch.tensor(lengths, device=device)[:, None]
-        output = self.model(
-            input_ids=torch.tensor(tokens, device=device),
-            attention_mask=(torch.arange(width, device=device) >= width - ends).long(),
-            position_ids=(ends - new + torch.arange(new, device=device)).clamp_min(0),
-            use_cache=True,
-            logits_to_keep=1,
-            **cache_argument(self.model, cache),
-        )
+        with autocast_to(self.autocast, device):
+            output = self.model(
+                input_ids=torch.tensor(tokens, device=device),
+                attention_mask=(torch.arange(width, device=device) >= width - ends).long(),
+                position_ids=(ends - new + torch.arange(new, device=device)).clamp_min(0),
+                use_cache=True,
+                logits_to_keep=1,
+                **cache_argument(self.model, cache),
+            )
         return PassOutput(rows, output.logits[:, -1], cache)
 
     def _join(self, parts: Sequence[PassOutput]) -> None:

@@ -64,6 +64,8 @@ class TransformersPolicy:
         threaded: whether to run the passes in a thread.
         version: number recorded with every token until ``update`` changes it.
         seed: seed of the policy's own generator, which seeds requests without a seed.
+        autocast: precision of matrix products, as a learner that trains on the samples has it; ``None`` is that of the
+            weights.
 
     Raises:
         ModelError: the model cannot be batched, or a limit is out of range.
@@ -79,6 +81,7 @@ class TransformersPolicy:
         threaded: bool = False,
         version: int = 0,
         seed: int = 0,
+        autocast: torch.dtype | None = None,
     ) -> None:
         own: Any = getattr(model.config, "max_position_embeddings", None)
         if max_batch < 1:
@@ -94,7 +97,7 @@ class TransformersPolicy:
         self._stop_ids = frozenset(_eos_ids(model, tokenizer))
         self._vocabulary = model.get_input_embeddings().weight.shape[0]
         self._seeds = random.Random(seed)
-        self._batch = RunningBatch(model)
+        self._batch = RunningBatch(model, autocast)
         self._waiting: list[_Request] = []
         self._running: list[_Request] = []
         self._delay_passes = MAX_DELAY_PASSES

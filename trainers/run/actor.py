@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 from ...agents.chat import ChatAgent
 from ...errors import UsageError
 from ..learning.parallel import ProcessGroup
+from ..learning.scorer import Scorer
 from ..weights.canary import Probe
 from ..weights.gathered import Gathered
 from ..weights.shared_model import Copied, InProcess, own_copy
@@ -42,6 +43,7 @@ class Actor:
         own: Any,
         version: int,
         files: ModelFiles,
+        scorer: Scorer,
     ) -> Self:
         """Build the actor of a configuration.
 
@@ -52,6 +54,7 @@ class Actor:
             own: ``sampling_copy(…)`` of the model.
             version: version of the weights.
             files: files that the model was loaded from.
+            scorer: how the learner computes; a policy in this process and the canary compute likewise.
 
         Raises:
             UsageError: the servers cannot hold the model.
@@ -64,22 +67,23 @@ class Actor:
                 tokenizer,
                 out=Path(config.out),
                 version=version,
-                temperature=config.agent.temperature,
                 dtype=config.dtype,
                 lora=config.lora,
                 base=files.base,
                 turn_timeout=config.episodes.turn_timeout,
-                world=world,
+                scorer=scorer,
             )
             return cls(config.agent.over(serving.policy, tokenizer), serving.weights, serving)
-        probe = Probe.of(tokenizer, config.dtype)
+        probe = Probe.of(tokenizer, config.dtype, scorer)
         if own is None or world.size > 1:
-            agent = config.agent.agent(model if own is None else own, tokenizer, version=version)
+            sampled = model if own is None else own
+            agent = config.agent.agent(sampled, tokenizer, version=version, autocast=scorer.autocast)
             policy = cast(Updatable, agent.policy)
             if world.size == 1:
                 return cls(agent, InProcess(policy, model, probe))
             return cls(agent, Gathered(policy if world.is_main else None, model, world, probe))
-        agent = config.agent.model_copy(update={"threaded": True}).agent(own, tokenizer, version=version)
+        threaded = config.agent.model_copy(update={"threaded": True})
+        agent = threaded.agent(own, tokenizer, version=version, autocast=scorer.autocast)
         return cls(agent, Copied(cast(Updatable, agent.policy), model, probe))
 
 

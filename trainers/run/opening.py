@@ -118,7 +118,7 @@ async def _opened(
     seed_generators(config.seed)
     pending = _restore(resumed, learner, sampler)
     step = resumed.step if resumed is not None else 0
-    actor = Actor.of(config, model, start.tokenizer, own=own, version=step, files=files)
+    actor = Actor.of(config, model, start.tokenizer, own=own, version=step, files=files, scorer=learner.scorer)
     if world.is_main:
         for line in openings(config, model, actor.agent, tools, plan.correction):
             tell(LOG, "remark", line)

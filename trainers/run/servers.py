@@ -21,7 +21,7 @@ from ...inference.serving.server import Pause
 from ...inference.value_guided import ValueGuidedModel
 from ..learning.lora import LoraConfig
 from ..learning.main_process import run_on_main
-from ..learning.parallel import ALONE, ProcessGroup
+from ..learning.scorer import Scorer
 from ..weights.adapter import Adapter
 from ..weights.canary_prompts import Questions
 from ..weights.nccl import Nccl
@@ -119,12 +119,11 @@ class Serving:
         tokenizer: tokenizer of the model.
         out: folder of the run.
         version: version of the weights at the start.
-        temperature: sampling temperature.
         dtype: precision of the learner's weights.
         lora: adapters, if only these are trained.
         base: source of the frozen part of an adapted model.
+        scorer: how the learner computes, in which processes; only the main one talks to servers.
         turn_timeout: seconds of a turn, in which the servers' limits have to fit.
-        world: the processes that learn together; only the main one talks to servers.
 
     Raises:
         UsageError: settings contradict each other, or no server can hold the model.
@@ -138,12 +137,11 @@ class Serving:
         *,
         out: Path,
         version: int,
-        temperature: float,
         dtype: str,
         lora: LoraConfig | None,
         base: Mapping[str, str],
+        scorer: Scorer,
         turn_timeout: float | None = None,
-        world: ProcessGroup = ALONE,
     ) -> None:
         if isinstance(model, ValueGuidedModel):
             raise UsageError("a model that is guided by values of tokens cannot be served; leave server out")
@@ -153,7 +151,7 @@ class Serving:
             )
         key = os.environ.get(API_KEY)
         self.tokenizer = tokenizer
-        self.world = world
+        self.world = world = scorer.world
         theirs = config.dtype or dtype
         longest = int(getattr(model.config, "max_position_embeddings", 1 << 20))
         self.clients = [
@@ -178,7 +176,13 @@ class Serving:
             request_timeout=limits.request,
             version=version,
         )
-        asked = Questions.of(tokenizer, context_length=longest, temperature=temperature, dtypes=[dtype, theirs])
+        asked = Questions.of(
+            tokenizer,
+            context_length=longest,
+            temperature=scorer.temperature,
+            dtypes=[dtype, theirs, *([] if scorer.autocast is None else ["bfloat16"])],
+            scorer=scorer,
+        )
         transport = self._transport(config, model, out, theirs, lora, base) if world.is_main else None
         self.weights = WeightSync(self.policy if world.is_main else None, transport, model, asked, world=world)
 

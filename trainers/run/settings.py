@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import pydantic
+import torch
 
 from ...agents.chat import ChatAgent
 from ...agents.settings import AgentSettings
@@ -117,10 +118,10 @@ class AgentConfig(AgentSettings):
         """Return the settings to save beside the trained model, so that ``agent_from`` makes it act as in training."""
         return AgentSettings(**self.model_dump(include=set(AgentSettings.model_fields)))
 
-    def agent(self, model: Any, tokenizer: Any, *, version: int = 0) -> ChatAgent:
-        """Return an agent that samples from ``model``, which the learner may share."""
-        policy = TransformersPolicy(model, tokenizer, max_batch=self.max_batch, threaded=self.threaded, version=version)
-        return self.over(policy, tokenizer)
+    def agent(self, model: Any, tokenizer: Any, *, version: int = 0, autocast: torch.dtype | None = None) -> ChatAgent:
+        """Return an agent that samples from ``model``, which the learner may share, in the learner's precision."""
+        how: dict[str, Any] = {"max_batch": self.max_batch, "threaded": self.threaded, "autocast": autocast}
+        return self.over(TransformersPolicy(model, tokenizer, version=version, **how), tokenizer)
 
     def over(self, policy: Policy, tokenizer: Any) -> ChatAgent:
         """Return an agent that samples from a policy, wherever that is."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
 
 from ...errors import ContractError
 from ...inference.policy import Completion, Policy, Sampling
+from ..learning.scorer import Scorer
 
 CANARY = "What is the answer?"
 """The canary's prompt; any text works, since only log-probabilities are compared."""
@@ -38,21 +39,28 @@ class Probe:
         prompt_ids: token ids of the prompt.
         max_tokens: maximum number of tokens of the answer.
         tolerance: largest difference of a log-probability; 32-bit kernels differ by about 1e-6, 16-bit ones by 0.05.
+        scorer: how the learner computes.
     """
 
     prompt_ids: tuple[int, ...]
     max_tokens: int = 8
     tolerance: float = 1e-3
+    scorer: Scorer = field(default_factory=Scorer)
 
     @property
     def rounding(self) -> float:
         """Change on one side while the other stays the same, since their passes have different shapes."""
         return noise(self.tolerance, in_32_bits=ROUNDING)
 
+    def score(self, model: Any, answer: Completion) -> tuple[float, ...]:
+        """Return the learner's log-probabilities of an answer."""
+        return logprobs_of(model, self.prompt_ids, answer.token_ids, self.scorer)
+
     @classmethod
-    def of(cls, tokenizer: Any, dtype: str) -> Self:
+    def of(cls, tokenizer: Any, dtype: str, scorer: Scorer) -> Self:
         """Make the usual probe for weights of a given precision."""
-        return cls(tuple(tokenizer.encode(CANARY)), tolerance=TOLERANCES[dtype])
+        coarsest = "bfloat16" if scorer.autocast is not None else dtype
+        return cls(tuple(tokenizer.encode(CANARY)), tolerance=TOLERANCES[coarsest], scorer=scorer)
 
 
 class Canary:
@@ -81,7 +89,7 @@ class Canary:
             ContractError: the weights of this version did not arrive.
         """
         answer = await self.ask(version)
-        self.judge(version, answer, logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids))
+        self.judge(version, answer, self.probe.score(self.model, answer))
 
     async def ask(self, version: int) -> Completion:
         """Return the policy's answer.
@@ -128,10 +136,13 @@ class _Answer:
 
 
 @torch.no_grad()
-def logprobs_of(model: Any, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
+def logprobs_of(
+    model: Any, prompt_ids: Sequence[int], token_ids: Sequence[int], scorer: Scorer | None = None
+) -> tuple[float, ...]:
     """Return the log-probability, at temperature 1, of each of ``token_ids`` as the continuation of ``prompt_ids``."""
     device = next(model.parameters()).device
     ids = torch.tensor([[*prompt_ids, *token_ids]], device=device)
-    logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, len(prompt_ids) - 1 : -1].float()
+    with (scorer or Scorer()).precision(device):
+        logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, len(prompt_ids) - 1 : -1].float()
     picked = logits.log_softmax(-1).gather(-1, ids[0, len(prompt_ids) :, None])[:, 0]
     return tuple(float(value) for value in picked)

@@ -15,6 +15,7 @@ from peft.tuners.lora import LoraLayer
 from ...inference.policy import Sampling
 from ...inference.serving.server import ServerResponse
 from ...tasks.rng import Rng
+from ..learning.scorer import Scorer
 from .canary import CANARY, TOLERANCES
 
 BLOCK = 128
@@ -103,6 +104,7 @@ class Questions:
         answer: number of tokens of an answer.
         temperature: sampling temperature of the run.
         tolerance: largest difference of a log-probability between the two sides.
+        scorer: how the learner computes.
     """
 
     words: tuple[int, ...]
@@ -111,18 +113,28 @@ class Questions:
     answer: int = ANSWER
     temperature: float = 1.0
     tolerance: float = TOLERANCES["float32"]
+    scorer: Scorer = field(default_factory=Scorer)
     salt: str = field(default_factory=lambda: secrets.token_hex(4))
     """Random string of this process, since a server's cache may have the prompts of an earlier one."""
 
     @classmethod
-    def of(cls, tokenizer: Any, *, context_length: int, temperature: float, dtypes: Sequence[str]) -> Self:
+    def of(
+        cls,
+        tokenizer: Any,
+        *,
+        context_length: int,
+        temperature: float,
+        dtypes: Sequence[str],
+        scorer: Scorer | None = None,
+    ) -> Self:
         """Make the questions for a model.
 
         Args:
             tokenizer: tokenizer of the model.
             context_length: context length of the model, in tokens.
             temperature: sampling temperature of the run; 0 counts as 1.
-            dtypes: precisions of the weights on both sides; the coarsest sets the tolerance.
+            dtypes: precisions of weights and arithmetic on both sides; the coarsest sets the tolerance.
+            scorer: how the learner computes.
         """
         special = set(tokenizer.all_special_ids)
         words = tuple(token for token in range(len(tokenizer)) if token not in special)
@@ -131,6 +143,7 @@ class Questions:
             tuple(tokenizer.encode(CANARY))[:SHORT] or words[:1],
             temperature=temperature or 1.0,
             tolerance=max(TOLERANCES[dtype] for dtype in dtypes),
+            scorer=scorer or Scorer(),
         ).within(context_length)
 
     def within(self, context_length: int) -> Self:
@@ -162,7 +175,7 @@ class Questions:
 
 
 @torch.no_grad()
-def answered(model: Any, question: Question, served: ServerResponse) -> Answer:
+def answered(model: Any, question: Question, served: ServerResponse, scorer: Scorer) -> Answer:
     """Score a server's answer with the trainer's model, at the temperature of the server's numbers.
 
     Answers of the model without its adapter are scored without it, too.
@@ -173,7 +186,7 @@ def answered(model: Any, question: Question, served: ServerResponse) -> Answer:
     device = next(model.parameters()).device
     row = torch.tensor([[*question.prompt_ids, *ids]], device=device)
     first = len(question.prompt_ids) - 1
-    with _bare(model) if question.kind is Kind.BARE else nullcontext():
+    with _bare(model) if question.kind is Kind.BARE else nullcontext(), scorer.precision(device):
         logits = model(input_ids=row, attention_mask=torch.ones_like(row)).logits[0, first:-1].float()
     # The log-probabilities of a greedy answer are those at temperature 1, by the contract of Sampling.
     logp_NV = (logits / (question.sampling.temperature or 1.0)).log_softmax(-1)

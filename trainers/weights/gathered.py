@@ -9,7 +9,7 @@ from torch import Tensor
 from ...inference.policy import Completion
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ProcessGroup, unsharded
-from .canary import Canary, Probe, logprobs_of
+from .canary import Canary, Probe
 from .transfer import Updatable
 
 
@@ -40,7 +40,7 @@ class Gathered:
             return await self.canary.ask(version)
 
         answer = await run_on_main(self.world, arrive)
-        mine = logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids)
+        mine = self.probe.score(self.model, answer)
 
         async def judge() -> None:
             assert self.canary is not None

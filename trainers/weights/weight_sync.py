@@ -91,7 +91,8 @@ class WeightSync:
             await self.transport.close()
 
     def _scored(self, heard: Heard) -> list[Answers]:
-        return [{asked.kind: answered(self.model, asked, served) for asked, served in said} for said in heard]
+        scorer = self.questions.scorer
+        return [{asked.kind: answered(self.model, asked, served, scorer) for asked, served in said} for said in heard]
 
     async def _sync(self, weights: Mapping[str, Tensor], version: int) -> tuple[Heard, Heard]:
         """Send the weights; return the answers before the first transfer (later none), and those after this one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from turnwise import Sampling
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.trainers.critics.encoder import EncoderConfig
 from turnwise.trainers.critics.encoders import encoder_named
 from turnwise.trainers.critics.token_values import ValuesConfig, token_values
@@ -22,6 +25,8 @@ from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.learning.scorer import Scorer
+from turnwise.trainers.learning.utterances import Utterance, pack_utterances
+from turnwise.trainers.weights.canary import logprobs_of
 
 from ..fakes import Said, conversation
 
@@ -117,3 +122,32 @@ def test_a_critic_recomputes_layers_of_its_own_only() -> None:
 
     found: Sequence[bool] = [made(kind).scorer.recompute for kind in ("nano", "copy", "shared")]
     assert found == [True, True, False], "a shared backbone has switched its adapters back before the backward pass"
+
+
+async def test_sampler_learner_reference_and_canary_agree_in_16_bits() -> None:
+    """All but the sampler score one batch in one way; the sampler, token by token, is as near as 16 bits are."""
+    policy = model()
+    with torch.no_grad():
+        policy.model.norm.weight.mul_(4 / float(policy(torch.arange(99)[None]).logits.std()))
+    sampler = TransformersPolicy(policy, context_length=128, autocast=torch.bfloat16)
+    plain = TransformersPolicy(policy, context_length=128)
+    prompts = [tuple(range(first, first + 20)) for first in range(0, 200, 10)]
+    learner = Learner(policy, OptimizerConfig(autocast="bfloat16"))
+
+    async def gap(asked: TransformersPolicy) -> tuple[float, Rows]:
+        said = await asyncio.gather(*(asked.generate(ids, Sampling(max_tokens=9, seed=1)) for ids in prompts))
+        rows = pack_utterances(
+            [Utterance(ids, one.token_ids, one.logprobs) for ids, one in zip(prompts, said, strict=True)]
+        )
+        found = Reference(policy, learner.scorer).scored(learner.recompute_old(rows))
+        assert torch.equal(found.logp_ref, found.logp_old)
+        return float((found.logp_old - found.logp_behave)[found.mask].abs().mean()), found
+
+    (near, rows), (far, _) = await gap(sampler), await gap(plain)
+    assert 0 < near < 0.05 < 4, f"logits of deviation 4 round by some 0.03; the mean gap is {near}"
+    assert near < far, "a sampler in 32 bits is further from a learner in 16"
+    for number, ids in enumerate(prompts):
+        action = tuple(rows.ids[(rows.row == number) & rows.mask].tolist())
+        canary = logprobs_of(policy, ids, action, learner.scorer)
+        mine = rows.logp_old[(rows.row == number) & rows.mask].tolist()
+        assert canary == pytest.approx(mine, abs=0.3)
