@@ -47,6 +47,7 @@ TRAINERS = {
     "script": 4,
     "archer_settings": 5,
     "archer_gate": 6,
+    "archer_pretraining": 6,
     "archer_doubly_robust": 6,
     "__init__": 10,  # the facade
 }

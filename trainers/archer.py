@@ -21,6 +21,7 @@ from ..tasks.rng import Rng
 from .algorithms.archer import ArcherRule, awr_weight, centred, described, judged, token_credit
 from .archer_doubly_robust import learn_doubly_robust
 from .archer_gate import GatedExperience, Measured, decide, measure, refuse_without_forks
+from .archer_pretraining import pretrain_critic
 from .archer_settings import ArcherConfig
 from .collect.collect import Experience, NothingPlayed
 from .collect.resample import Fresh, fresh_utterances
@@ -79,6 +80,7 @@ class ArcherTrainer(Trainer[ArcherConfig]):
         self.parts = hierarchy(config, run)
         self.gate: CriticGate | None = None
         self._measured: Measured | None = None
+        self._pretrained: dict[str, float] = {}
         if config.critic_gate is not None:
             self.gate = CriticGate(config.critic_gate, first=config.warmup)
             run.state.keep("gate", self.gate)
@@ -88,6 +90,10 @@ class ArcherTrainer(Trainer[ArcherConfig]):
             await refuse_without_forks(self.config, self.run)
             if self.gate.failed:
                 self.run.early.reason = self.gate.reason()
+        pretraining = self.config.critic_pretraining
+        if pretraining is not None and not self.parts.critic.updates:
+            parts = self.parts
+            self._pretrained = await pretrain_critic(self.config, pretraining, self.run, parts.critic, parts.replay)
         if self.config.mode == "offline" and not len(self.parts.replay):
             await fill(self.config, self.run, self.parts.replay)
 
@@ -108,7 +114,8 @@ class ArcherTrainer(Trainer[ArcherConfig]):
         config, run, parts = self.config, self.run, self.parts
         episodes = (episode for group in groups for episode in group.members)
         parts.replay.add([turn for episode in episodes for turn in transitions(episode, config.gamma)])
-        metrics = await learn_critic(config, run, parts, clock)
+        metrics = self._pretrained | await learn_critic(config, run, parts, clock)
+        self._pretrained = {}
         begun = run.step >= config.warmup
         if self.gate is not None:
             decide(self.gate, run, self._measured.found if self._measured is not None else None)

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import pydantic
 
-from ..config import beneath
+from ..config import Config, beneath
 from .algorithms.archer import ActorKind, Centring, CriticKind
 from .algorithms.doubly_robust import DoublyRobustConfig
 from .collect.demonstrations import DemonstrationConfig
@@ -17,6 +17,18 @@ from .critics.utterance import CriticConfig
 from .learning.objective import LossConfig
 from .run.kept_episodes import refuse_keeping
 from .run.settings import Plan, PolicyConfig, refuse_greedy
+
+
+class CriticPretrainingConfig(Config):
+    """Updates of the critic on demonstrations, before the first step."""
+
+    updates: int = pydantic.Field(default=500, ge=1)
+    """Number of updates, each on ``batch`` turns."""
+    critic: Literal["mc", "iql"] = "mc"
+    """Targets: ``mc``, the returns of the demonstrations, which are those of a policy cloned from them; or ``iql``,
+    towards the best of them (``expectile``)."""
+    keep: bool = False
+    """Leave the demonstrations in the replay, where the turns of the run replace them in time."""
 
 
 class ArcherConfig(PolicyConfig):
@@ -58,6 +70,8 @@ class ArcherConfig(PolicyConfig):
     """Expectile of ``iql``: 0.5 values the data's average utterance, towards 1 its best."""
     critic_model: CriticConfig = CriticConfig()
     """The critic's networks and their optimizer."""
+    critic_pretraining: CriticPretrainingConfig | None = None
+    """Pre-training on ``demonstrations`` (default: none); a table ``[critic_pretraining]`` turns it on."""
     actor: ActorKind = "reinforce"
     """Loss of the actor: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay, or
     ``doubly_robust``: the outcomes of recent turns, with Q of fresh utterances as control variate. The last one sets
@@ -84,7 +98,7 @@ class ArcherConfig(PolicyConfig):
     max_weight: float = pydantic.Field(default=20.0, ge=1)
     """The largest weight of an utterance in ``awr``."""
     demonstrations: DemonstrationConfig = DemonstrationConfig()
-    """Demonstrations that fill the replay in ``offline`` mode."""
+    """Demonstrations that fill the replay in ``offline`` mode, and those of ``critic_pretraining``."""
 
     @pydantic.field_validator("loss")
     @classmethod
@@ -110,6 +124,20 @@ class ArcherConfig(PolicyConfig):
                 "the critic iql learns V by expectiles, and critic_model.histogram needs targets: choose critic = td "
                 "or mc"
             )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _pretrained(self) -> Self:
+        """Refuse a pre-training of the critic without effect, or without targets."""
+        if self.critic_pretraining is None:
+            return self
+        if self.mode == "offline":
+            raise ValueError(
+                "offline ArCHer trains its critic on the demonstrations in every step: leave out critic_pretraining, "
+                "and set warmup to train the critic first"
+            )
+        if self.critic_pretraining.critic == "iql" and self.critic_model.histogram is not None:
+            raise ValueError("critic_pretraining.critic = iql has no targets for critic_model.histogram: choose mc")
         return self
 
     @pydantic.model_validator(mode="after")

@@ -111,6 +111,37 @@ def test_offline_nothing_is_played_and_the_actor_learns(tmp_path: Path, cloned: 
     assert archer.train(again).metrics["replay/size"] == lines[0]["replay/size"], "and not again on resume"
 
 
+@pytest.mark.slow
+def test_the_critic_learns_from_demonstrations_before_the_first_step(tmp_path: Path, cloned: Path) -> None:
+    wanted = {"critic_pretraining": {"updates": 5, "keep": True}, "demonstrations": {"count": 4, "skills": [0.5]}}
+    result = archer.train(config(tmp_path / "run", cloned / "model", steps=1, **wanted))
+    (first,) = (line for line in read_metrics(result.folder / "metrics.jsonl") if "return" in line)
+    kept = state(tmp_path / "run", "archer")[1][2]["kept"]
+    assert kept["critic"]["updates"] == 5 + 2, "and two of the first step"
+    assert first["pretraining/updates"] == 5
+    assert first["pretraining/q_loss"] > 0
+    assert first["replay/size"] > first["pretraining/turns"], "the demonstrations are still there"
+    assert kept["replay"]["transitions"]["version"][0] == -1
+    again = archer.train(config(tmp_path / "run", cloned / "model", steps=2, resume=True, **wanted))
+    second = [line for line in read_metrics(again.folder / "metrics.jsonl") if "return" in line][1]
+    assert "pretraining/updates" not in second, "only once"
+    assert state(tmp_path / "run", "archer")[1][2]["kept"]["critic"]["updates"] == 5 + 4
+
+
+@pytest.mark.slow
+def test_pretraining_teaches_the_critic_the_value_of_demonstrations(tmp_path: Path, cloned: Path) -> None:
+    wanted: dict[str, Any] = {"demonstrations": {"count": 8, "skills": [0.5]}, "critic_model": {"head": 8}}
+    losses = []
+    for updates in (20, 200):
+        settings = {**wanted, "critic_pretraining": {"updates": updates}}
+        out = tmp_path / str(updates)
+        archer.train(config(out, cloned / "model", steps=1, **settings))
+        losses.append(
+            next(line for line in read_metrics(out / "metrics.jsonl") if "return" in line)["pretraining/v_loss"]
+        )
+    assert losses[1] < 0.7 * losses[0]
+
+
 def test_demonstrations_that_do_not_fit_are_an_error_and_not_cut(tmp_path: Path, cloned: Path) -> None:
     few = config(tmp_path / "run", cloned / "model", mode="offline", replay=5, demonstrations={"count": 4})
     with pytest.raises(
@@ -365,6 +396,11 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
         ({"td_lambda": 0.5, "td_steps": 2}, "two ways to look ahead"),
         ({"critic": "mc", "td_lambda": 0.5}, "no effect with it"),
         ({"critic": "iql", "critic_model": {"histogram": {"low": 0, "high": 1}}}, "choose critic = td or mc"),
+        ({"mode": "offline", "critic_pretraining": {}}, "leave out critic_pretraining"),
+        (
+            {"critic_pretraining": {"critic": "iql"}, "critic_model": {"histogram": {"low": 0, "high": 1}}},
+            "has no targets for critic_model.histogram",
+        ),
         ({"critic_model": {"histogram": {"low": 1, "high": 1}}}, "low = 1 must be below high = 1"),
     ],
     ids=str,
