@@ -166,6 +166,7 @@ class Harness:
         }
         order = {
             "script": study[job.learner].script,
+            "control": study[job.learner].control,
             "words": plan.words(study, job, self.outcomes, root=self.root),
             "measure": measure,
             "measure_digest": self.measure_digest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pydantic
 
@@ -100,6 +100,8 @@ class LearnerConfig(Config):
     """Whether it reads the study's offline data."""
     swept: str | None = None
     """The setting that is swept, e.g. ``optimizer.lr``; none, if the configuration's is kept."""
+    control: Literal["noise"] | None = None
+    """Replace a part of the learner by something that knows nothing; ``noise``: the advantages of ArCHer's critic."""
     seeds: int | None = pydantic.Field(default=None, ge=1)
     """Fewer seeds than the study's others, for what costs much and decides little."""
     settings: dict[str, Any] = pydantic.Field(default_factory=dict)
@@ -154,7 +156,7 @@ class Study(Config):
                     return found
                 base = self[found.like]
                 kept = {"name": name, "like": found.like, "settings": base.settings | found.settings}
-                own = {"seeds": found.seeds} if found.seeds is not None else {}
+                own = {key: value for key in ("seeds", "control") if (value := getattr(found, key)) is not None}
                 return base.model_copy(update=kept | own)
         raise UsageError(f"the study has no learner {name!r}; there are {', '.join(one.name for one in self.learner)}")
 

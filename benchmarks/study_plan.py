@@ -70,6 +70,8 @@ def digest(study: Study, name: str) -> str:
         "data": study.data.model_dump() if learner.data else None,
         "after": digest(study, learner.after) if learner.after else None,
     }
+    if learner.control is not None:  # other learners keep the digests that they have
+        parts["control"] = learner.control
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from study_config import StartConfig
+from study_controls import CONTROLS
 from study_start import Start, measure_start
 
 from turnwise import make
@@ -69,6 +70,8 @@ def spent(folder: Path) -> dict[str, float]:
 
 
 def _train(job: dict[str, Any], run: Path) -> int:
+    if job.get("control") is not None:
+        CONTROLS[job["control"]]()
     module = importlib.import_module(f"turnwise.trainers.{job['script']}")
     words = [*job["words"], *(["resume=true"] if (run / "config.json").exists() else [])]
     code: int = module.main(words)

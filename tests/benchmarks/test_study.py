@@ -13,6 +13,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
+import torch
 from hypothesis import given
 
 from turnwise.config import load_config
@@ -97,6 +98,30 @@ def small(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     return path
+
+
+def test_a_control_is_a_run_of_its_own_and_leaves_the_digests_of_others(plan: Any, small: Path) -> None:
+    before = load_study(str(small))
+    digests = {learner.name: plan.digest(before, learner.name) for learner in before.learner}
+    small.write_text(SMALL + '[[learner]]\nname = "blind"\nlike = "fast"\ncontrol = "noise"\n')
+    study = load_study(str(small))
+    assert {name: plan.digest(study, name) for name in digests} == digests
+    assert study["blind"].control == "noise"
+    assert study["blind"].script == "loop"
+    assert plan.digest(study, "blind") != plan.digest(study, "fast")
+
+
+def test_noise_has_the_size_of_the_critics_advantages_and_not_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    controls = importlib.import_module("study_controls")
+    true_B = torch.linspace(-1, 5, 4000)
+    monkeypatch.setattr(controls.UtteranceCritic, "advantage", lambda self, states, actions: true_B)
+    controls.noisy_advantages()
+    critic = object.__new__(controls.UtteranceCritic)
+    one, other = critic.advantage([], []), critic.advantage([], [])
+    assert float(one.mean()) == pytest.approx(2, abs=0.1)
+    assert float(one.std()) == pytest.approx(float(true_B.std()), rel=0.05)
+    assert abs(float(torch.corrcoef(torch.stack([one, true_B]))[0, 1])) < 0.06
+    assert abs(float(torch.corrcoef(torch.stack([one, other]))[0, 1])) < 0.06, "new noise each time"
 
 
 def test_the_score_is_0_50_and_100_at_its_three_marks() -> None:
@@ -199,7 +224,8 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
         words = plan.words(study, job, outcomes, root=Path("root"))
         module = importlib.import_module(f"turnwise.trainers.{learner.script}")
         kinds = [k for k in vars(module).values() if isinstance(k, type) and issubclass(k, TrainConfig)]
-        (kind,) = (kind for kind in kinds if kind.__module__ == module.__name__)
+        homes = module.__name__, f"{module.__name__}_settings"  # long settings have a file of their own
+        (kind,) = (kind for kind in kinds if kind.__module__ in homes)
         path = words[1] if words[0] == "--config" else None
         config = load_config(kind, path, words[2:] if path else words)
         assert (config.env, config.threads) == (study.env, 1)
