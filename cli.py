@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "import": "import_chats",
     "pretrain": "pretrain",
     "train": "train",
+    "plan": "plan",
     "endpoint": "endpoint",
     "mcp": "mcp",
     "retrieve": "retrieve",

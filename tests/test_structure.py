@@ -38,6 +38,7 @@ TRAINERS = {
     "registry": -1,
     "learning": 0,
     "weights": 1,
+    "planning": 0,
     "critics": 1,
     "collect": 1,
     "run": 2,

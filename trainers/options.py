@@ -124,8 +124,10 @@ def configured(
     path: Path | None = None,
     overrides: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
+    *,
+    presets: Mapping[str, Any] | None = None,
 ) -> TrainConfig:
-    """Return the configuration of an algorithm, from a file, overrides and settings: see ``load_config``.
+    """Return the configuration of an algorithm, from a file, overrides, settings and presets: see ``load_config``.
 
     Raises:
         ConfigError: a setting is wrong, or the file belongs to another algorithm.
@@ -133,7 +135,8 @@ def configured(
     chosen = named(word)
     if path is not None and path.suffix == ".json":
         refuse_other_run(word, path, accepted=(word, chosen.algorithm))
-    config: TrainConfig = load_config(chosen.load()[0], path, overrides, settings=settings, presets=chosen.presets)
+    presets = {**chosen.presets, **(presets or {})}
+    config: TrainConfig = load_config(chosen.load()[0], path, overrides, settings=settings, presets=presets)
     configures = getattr(getattr(config, "algorithm", None), "name", None)
     if chosen.algorithm is not None and configures != chosen.algorithm:
         other = next((each for each, row in ALGORITHMS.items() if row.algorithm == configures), configures)

@@ -38,6 +38,7 @@ from .run_folder import RunFolder
 from .settings import Plan, TrainConfig
 from .state import RunState
 from .uninterrupted import TornError
+from .workload import refuse_too_large
 
 LOG = logging.getLogger(__name__)
 
@@ -60,12 +61,14 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
     Raises:
         UnknownEnvironmentError: There is no such environment; nothing is written.
         UsageError: A setting, the demonstrations or the run's folder is not usable, the learning rate would destroy
-            the model, or the hardware profile is for another device.
+            the model, the hardware profile is for another device, or the model cannot
+            fit the GPU.
         CheckpointError: The run cannot be resumed.
         ModelError: There is no such model.
     """
     find(config.env)
     refuse_absent(config.hardware.profile, config.device)
+    refuse_too_large(config)
     plan = config.plan()
     if processes() > 1 and not plan.many_processes:
         raise UsageError(f"{plan.algorithm} trains in one process; start it without torchrun")

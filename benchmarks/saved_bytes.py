@@ -1,0 +1,155 @@
+"""How many bytes does a forward pass keep for its gradient, and what does `turnwise plan` predict?
+
+    python benchmarks/saved_bytes.py
+
+Runs the learner's forward pass at the widths of real models and counts the bytes of the tensors that autograd saves,
+each storage once and without the weights. ``qwen3-0.6b`` has its whole depth; the others have two layers and a small
+vocabulary, since depth and vocabulary are plain factors. With ``recompute``, the inside of one layer is added, which
+exists while its gradient is computed. The device is the CPU; on a GPU the fused kernels save the same arrays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from turnwise.trainers.learning.activations import recomputed
+from turnwise.trainers.learning.logprobs import score
+from turnwise.trainers.learning.lora import LoraConfig, attach
+from turnwise.trainers.learning.utterances import Utterance, pack_utterances
+from turnwise.trainers.planning.memory import SAVED, saved_bytes, saved_logits
+from turnwise.trainers.planning.shapes import KNOWN, ModelShape
+from turnwise.trainers.planning.workload import Passes
+
+MODELS: tuple[tuple[str, int | None, int], ...] = (
+    ("qwen3-0.6b", None, 64),
+    ("qwen3-4b", 2, 256),
+    ("qwen3-8b", 2, 256),
+    ("qwen2.5-0.5b", 2, 256),
+    ("llama-3.2-1b", 2, 256),
+)
+"""Models, number of layers (``None`` for all), and tokens of a pass."""
+
+
+def built(shape: ModelShape, width: int, rank: int | None) -> Any:
+    """Build a model of a shape with random weights."""
+    sizes = {
+        "hidden_size": shape.hidden,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "intermediate_size": shape.intermediate,
+        "vocab_size": shape.vocabulary,
+        "tie_word_embeddings": shape.tied,
+        "pad_token_id": 0,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    }
+    dtype = torch.float32 if width == 4 else torch.bfloat16
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        model: Any
+        if shape.head_norms:
+            model = Qwen3ForCausalLM(Qwen3Config(**sizes, head_dim=shape.head_dim))
+        elif shape.biased:
+            model = Qwen2ForCausalLM(Qwen2Config(**sizes))
+        else:
+            model = LlamaForCausalLM(LlamaConfig(**sizes))
+    finally:
+        torch.set_default_dtype(before)
+    model.eval()
+    return model if rank is None else attach(model, LoraConfig(rank=rank))
+
+
+def measured(model: Any, passes: Passes, tokens: int) -> int:
+    """Return the bytes that one forward pass saves, without weights."""
+    own = {each.untyped_storage()._cdata for each in [*model.parameters(), *model.buffers()]}
+    seen: dict[int, Tensor] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        if tensor.untyped_storage()._cdata not in own:
+            seen.setdefault(tensor.untyped_storage()._cdata, tensor)  # kept, so that no storage comes twice
+        return tensor
+
+    count = 2 if passes.packed else 1
+    half = tokens // count // 2
+    one = Utterance(tuple([1] * half), tuple([2] * half), tuple([0.0] * half))
+    rows, layout = pack_utterances([one] * count), "packed" if passes.packed else "padded"
+    autocast = torch.bfloat16 if passes.autocast else None
+    inside = recomputed(model) if passes.recompute else nullcontext()
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), inside:
+        score(model, rows, layout=layout, autocast=autocast)  # type: ignore[arg-type]
+    return sum(tensor.untyped_storage().nbytes() for tensor in seen.values())
+
+
+def variants(shape: ModelShape, tokens: int) -> Iterator[Passes]:
+    """Yield every way of training: precision, adapters, recomputation, layout."""
+    for adapted, width, autocast in SAVED:
+        for recompute in (False, True):
+            for packed in (False, True):
+                yield Passes(
+                    shape, width, 16 if adapted else None, autocast, recompute, packed, tokens, tokens, 1, 1.0, 1.0, 0.5
+                )
+
+
+def compared(shape: ModelShape, tokens: int) -> Iterator[tuple[Passes, int, int]]:
+    """Yield each way with measured and predicted bytes."""
+    models: dict[tuple[int, int | None], Any] = {}
+    for passes in variants(shape, tokens):
+        kind = (passes.width, passes.rank)
+        if kind not in models:
+            models.clear()  # one at a time
+            models[kind] = built(shape, *kind)
+        found = measured(models[kind], passes, tokens)
+        if passes.recompute:
+            found += _inside_a_layer(passes, tokens)
+        yield passes, found, saved_bytes(passes, tokens) + saved_logits(passes, tokens)
+
+
+def _inside_a_layer(passes: Passes, tokens: int) -> int:
+    """Return what one layer saves while it is recomputed: the difference of two layers and one."""
+    plain = replace(passes, recompute=False)
+    found = []
+    for layers in (1, 2):
+        model = built(replace(passes.shape, layers=layers, vocabulary=64), passes.width, passes.rank)
+        found.append(measured(model, plain, tokens))
+    return found[1] - found[0]
+
+
+def main() -> None:
+    """Print one line for each model and way, and the largest error."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--models", default=",".join(name for name, _, _ in MODELS), help="models, with commas")
+    chosen = parser.parse_args().models.split(",")
+    warnings.simplefilter("ignore")
+    worst = 0.0
+    for name, layers, tokens in MODELS:
+        if name not in chosen:
+            continue
+        whole = KNOWN[name]
+        shape = whole if layers is None else replace(whole, layers=layers, vocabulary=8192)
+        for passes, found, predicted in compared(shape, tokens):
+            error = predicted / found - 1
+            worst = max(worst, abs(error))
+            what = ["fp32" if passes.width == 4 else "bf16", *(["autocast"] if passes.autocast else [])]
+            what += [*(["LoRA"] if passes.rank else []), *(["recompute"] if passes.recompute else [])]
+            layout = "packed" if passes.packed else "padded"
+            print(
+                f"{name:14}{shape.layers:3} layers {tokens:4} tokens {layout} {' '.join(what):32}"
+                f"{found / 2**20:9.2f} MiB measured {predicted / 2**20:9.2f} predicted {error:+7.2%}",
+                flush=True,
+            )
+    print(f"largest error {worst:.2%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""``turnwise plan``: what a run needs, what to change, and mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+SHIPPED = ["qwen3-0.6b-loop", "qwen3-4b-lora-loop", "qwen3-8b-loop-8gpu", "qwen3-0.6b-archer"]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_shipped_configurations_fit_the_gpus_that_they_name(run: Run, name: str) -> None:
+    ran = run("plan", name, "--gpu", "h100:8" if name.endswith("8gpu") else "h100", "--price", "2.5")
+    assert ran.code == 0
+    for said in ("fits", "weights", "optimizer", "activations", "tokens per second", "dollars", "seconds of a step"):
+        assert said in ran.out
+    assert "How sure" in ran.err
+    assert "No GPU has checked" in ran.err
+
+
+def test_a_run_that_cannot_fit_is_one_line_with_the_smallest_change_that_fits(run: Run) -> None:
+    ran = run("plan", "qwen3-0.6b-loop", "model=models/qwen3-4b", "--gpu", "h100:1")
+    assert ran.code == 1
+    assert "does not fit" in ran.out
+    last = ran.err.strip().splitlines()[-1]
+    assert "models/qwen3-4b needs" in last
+    assert "the smallest change that fits: lora.rank=16" in last
+
+
+def test_the_profile_is_that_of_the_gpu_unless_it_is_set(run: Run, tmp_path: Path) -> None:
+    assert "passes of 16,384" in run("plan", "qwen3-0.6b-loop", "--gpu", "h100").out
+    assert "passes of 32,768" in run("plan", "qwen3-0.6b-loop", "--gpu", "h200").out
+    assert "passes of 4,096" in run("plan", "qwen3-0.6b-loop", "hardware.profile=cpu", "--tokens", "4096").out
+
+
+def test_a_runs_own_settings_can_be_planned(run: Run, tmp_path: Path) -> None:
+    from turnwise.trainers.options import configured, located
+
+    config = configured("loop", located("qwen3-0.6b-loop")).model_dump(mode="json")
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"algorithm": "loop", "config": config}, indent=1))
+    assert run("plan", str(file), "--gpu", "h100").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "there is no configuration 'nowhere'"),
+        (["qwen3-0.6b-loop", "--gpu", "h1000"], "no figures are known of GPU 'h1000'; choose from a100"),
+        (["qwen3-0.6b-loop", "--gpu", "h100:none"], "write the number of GPUs after a colon, as h100:8"),
+        (["qwen3-0.6b-loop", "--gpu", "h100:2"], "server.engine is for one process"),
+        (["qwen3-0.6b-archer", "model=x", "--gpu", "h100"], "the shape of 'x' is not known"),
+        (["qwen3-0.6b-loop", "stepz=3"], "there is no setting 'stepz'"),
+        (["qwen3-0.6b-loop", "--trial", "/nowhere"], "is not the result of scripts/gpu-trial"),
+        (["bc-maze"], "builds its model from scratch"),
+        (["pretrain-2m"], "does not show its algorithm"),
+        (["loop-maze", "--algorithm", "grop"], "unknown algorithm 'grop'"),
+    ],
+)
+def test_mistakes_are_one_line(run: Run, words: list[str], said: str) -> None:
+    ran = run("plan", *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert len(ran.err.strip().splitlines()) == 1

@@ -1,0 +1,90 @@
+"""Predicted memory against the bytes that the learner's forward pass saves on this machine."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from turnwise.inference.hardware import GPUS
+from turnwise.trainers.planning.memory import GIB, memory_of, saved_bytes, saved_logits
+from turnwise.trainers.planning.shapes import KNOWN, ModelShape
+from turnwise.trainers.planning.workload import Passes, Sampler, Workload
+
+SHAPES = {
+    "qwen3": ModelShape(2, 96, 6, 2, 24, 160, 300, True, head_norms=True),
+    "qwen2": ModelShape(3, 64, 4, 2, 16, 160, 300, True, biased=True),
+    "llama": ModelShape(2, 64, 4, 4, 16, 96, 300, False),
+}
+PASSES = Passes(KNOWN["qwen3-0.6b"], 4, None, True, True, False, 16_384, 8192, 64, 2.0, 1.0, 0.5)
+NOTHING = Sampler("none", 0, 0.0, 0, 0, True, 0, 0)
+
+
+def loaded(**changes: object) -> Workload:
+    plain = Workload("test", GPUS["h100"], 1, PASSES, NOTHING, 64)
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def saved() -> Iterator[ModuleType]:
+    folder = str(Path(__file__).parents[3] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        yield importlib.import_module("saved_bytes")
+    finally:
+        sys.path.remove(folder)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_saved_bytes_are_predicted_within_a_tenth(name: str, saved: ModuleType) -> None:
+    count = 0
+    for passes, found, predicted in saved.compared(SHAPES[name], 128):
+        assert predicted == pytest.approx(found, rel=0.1), passes
+        count += 1
+    assert count == 24, "precisions, adapters, recomputation, layouts"
+
+
+def test_the_arithmetic_by_hand_of_a_model_of_0_6_billion() -> None:
+    """32-bit weights, gradients and moments are 16 bytes each; a token keeps 80.2 KiB a layer, or 4 KiB."""
+    memory = memory_of(loaded())
+    weights = 596_049_920
+    assert memory.always["weights"] == 4 * weights
+    assert memory.always["optimizer"] == 8 * weights
+    assert memory.moments["learn"]["gradients"] == 4 * weights
+    plain = replace(PASSES, recompute=False)
+    assert saved_bytes(plain, 16_384) / GIB == pytest.approx(36.1, abs=0.5)
+    assert saved_bytes(PASSES, 16_384) / GIB == pytest.approx(3.2, abs=0.2)
+    assert saved_logits(PASSES, 8192) < saved_logits(PASSES, 16_384) / 3, "one row needs its sampled columns only"
+    assert memory.worst == "learn"
+    assert memory.fits
+    assert 15 < memory.peak / GIB < 25
+
+
+def test_what_is_sharded_is_divided_and_what_is_not_is_not() -> None:
+    one, four = memory_of(loaded()), memory_of(loaded(gpus=4))
+    assert four.always["optimizer"] == one.always["optimizer"] // 4
+    assert four.always["gathered weights"] > 0
+    assert four.host > one.host
+    critic = replace(PASSES, judged=0.0, autocast=False, recompute=False)
+    with_critic = memory_of(loaded(gpus=4, critic=critic))
+    assert with_critic.always["critic"] == 12 * PASSES.shape.weights, "every process has the whole critic"
+    assert with_critic.worst == "critic"
+    assert memory_of(loaded(reference=True)).always["reference"] == 4 * PASSES.shape.weights
+
+
+def test_servers_take_their_share_only_where_they_share_a_gpu() -> None:
+    sampler = Sampler("servers", 4, 0.4, 64, 8192, False, 1, 1)
+    assert "vLLM" not in memory_of(loaded(sampler=sampler, gpus=8)).always
+    shared = loaded(sampler=sampler, gpus=2)
+    assert (shared.learners, shared.sampling_gpus) == (2, 0)
+    assert memory_of(shared).always["vLLM"] == int(2 * 0.4 * GPUS["h100"].gib * GIB)
+    apart = loaded(sampler=sampler, gpus=8)
+    assert (apart.learners, apart.sampling_gpus) == (4, 4)
+    inside = memory_of(loaded(sampler=Sampler("model", 0, 0.0, 64, 8192, True, 1, 1)))
+    assert inside.moments["play"]["keys and values"] / GIB == pytest.approx(112, rel=0.01)
+    assert inside.worst == "play"

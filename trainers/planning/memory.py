@@ -1,0 +1,199 @@
+"""Memory of a GPU that learns: bytes by purpose, at the moments of a step that need most.
+
+Bytes of activations are exact for the layers of transformers that ``benchmarks/saved_bytes.py`` measured: a sum over
+the widths of a layer, with a coefficient for each. What a GPU adds, such as work space, is an allowance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .shapes import ModelShape
+from .workload import Passes, Workload
+
+GIB = 2**30
+CONTEXT_BYTES = int(0.8 * GIB)
+"""A CUDA context and the libraries' work space."""
+SLACK = 1.05
+"""Factor for memory that the allocator holds and cannot use. Not measured on a GPU yet."""
+SCRATCH = 3 * (1 << 26)
+"""Temporary arrays of a chunk of the softmax: see ``token_logprobs.CHUNK``."""
+MOMENTS = 8
+"""Bytes of AdamW's two moments per trained weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Bytes that a layer keeps per token for its gradient: a coefficient for each of its widths.
+
+    Args:
+        hidden: times the width of the residual stream.
+        heads: times the widths of queries and of keys, without norms of heads.
+        norms: the same in addition, with norms of heads.
+        intermediate: times the width inside the MLP.
+        rank: times the rank of adapters.
+        attended: bytes of one number in attention.
+        queries_more: more times the width of queries, where adapters read the output of attention once more.
+    """
+
+    hidden: int
+    heads: int
+    norms: int
+    intermediate: int
+    rank: int
+    attended: int
+    queries_more: int = 0
+
+    def layer(self, shape: ModelShape, *, rank: int = 0, masked: int = 0) -> int:
+        """Return bytes per token and layer.
+
+        Args:
+            shape: shape of the model.
+            rank: rank of its adapters.
+            masked: length of sequences with a mask; 0 without a mask.
+        """
+        wide = shape.queries + shape.keys
+        found = self.hidden * shape.hidden + self.heads * wide + self.queries_more * shape.queries
+        found += self.intermediate * shape.intermediate + self.rank * rank + 4 * shape.heads + 8
+        if shape.head_norms:
+            found += self.norms * wide + 4 * (shape.heads + shape.kv_heads)
+        if masked:  # keys and values are repeated for each head, and the mask becomes numbers
+            found += self.attended * (2 * (shape.queries - shape.keys) + masked)
+        return found
+
+
+FULL32, FULL16 = Saved(24, 8, 8, 16, 0, 4), Saved(26, 4, 6, 8, 0, 2)
+ADAPTED16, ADAPTED = Saved(18, 4, 4, 8, 14, 2, 2), Saved(16, 8, 4, 16, 28, 4)
+ADAPTED_COPIES = Saved(28, 4, 4, 10, 28, 2, 4)
+SAVED: Mapping[tuple[bool, int, bool], Saved] = {
+    (False, 4, False): FULL32,
+    (False, 4, True): FULL16,
+    (True, 2, True): ADAPTED16,
+    (True, 4, True): ADAPTED16,
+    (True, 4, False): ADAPTED,
+    (True, 2, False): ADAPTED_COPIES,  # bfloat16 without autocast: adapters copy their input to 32 bits
+}
+"""Coefficients by adapters, bytes of a weight, and autocast; ``benchmarks/saved_bytes.py`` prints them."""
+
+
+def saved_bytes(passes: Passes, tokens: int, *, masked: bool | None = None) -> int:
+    """Return the bytes that a forward pass of the backbone keeps for the backward pass, without the weights.
+
+    Args:
+        passes: how the model is trained.
+        tokens: tokens of the pass.
+        masked: whether attention takes a mask (default: in the packed layout).
+    """
+    shape, adapted = passes.shape, passes.rank is not None
+    length = 0 if not (passes.packed if masked is None else masked) else tokens if passes.packed else passes.row_tokens
+    one = SAVED[adapted, passes.width, passes.autocast].layer(shape, rank=passes.rank or 0, masked=length)
+    casts = 2 * shape.block_matrices if passes.autocast and passes.width == 4 else 0
+    casts += 2 * shape.adapters(passes.rank or 0) // shape.layers if passes.autocast else 0
+    if passes.recompute:  # the inputs of all layers, and the inside of the one whose gradient is computed
+        return tokens * (shape.layers * passes.width * shape.hidden + one + 8 * shape.hidden) + casts
+    outside = 8 * shape.head_dim + (0 if adapted else 8 * shape.hidden + 12)
+    return tokens * (shape.layers * one + outside) + shape.layers * casts
+
+
+def saved_logits(passes: Passes, tokens: int) -> int:
+    """Return the bytes of the logits of a forward pass, and of the output layer's copy in 16 bits."""
+    # Rows beside one another need the logits of every column in which one of them has a sampled token.
+    share = passes.judged if passes.packed or tokens <= passes.row_tokens else 1.0
+    width = 2 if passes.autocast or passes.width == 2 else 4
+    head = 2 * passes.shape.embedding if passes.autocast and passes.width == 4 else 0
+    return int(share * tokens * passes.shape.vocabulary * width) + head if passes.judged else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes on one GPU that learns.
+
+    Args:
+        always: held all the time, by what for.
+        moments: held at one moment of a step each, by moment and what for.
+        loading: bytes while the model is loaded, before it is sharded.
+        host: bytes of the machine's own memory for a checkpoint.
+        room: bytes of the GPU.
+    """
+
+    always: Mapping[str, int]
+    moments: Mapping[str, Mapping[str, int]]
+    loading: int
+    host: int
+    room: int
+
+    @property
+    def worst(self) -> str:
+        """The moment that needs most."""
+        return max(self.moments, key=lambda moment: sum(self.moments[moment].values()))
+
+    @property
+    def peak(self) -> int:
+        """The largest need of any moment, with the allocator's slack."""
+        moment = sum(self.moments[self.worst].values())
+        engine = self.always.get("vLLM", 0)
+        held = SLACK * (sum(self.always.values()) - engine + moment) + engine
+        return int(max(held, self.loading + CONTEXT_BYTES + engine))
+
+    @property
+    def least(self) -> int:
+        """A need that no setting of the micro-batches changes: weights, optimizer and gradients."""
+        return sum(self.always.values()) + max(moment.get("gradients", 0) for moment in self.moments.values())
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for it."""
+        return self.peak <= self.room
+
+
+def memory_of(load: Workload) -> Memory:
+    """Return the memory of a workload on each GPU that learns."""
+    policy, critic, learners = load.policy, load.critic, load.learners
+    shape, adapters = policy.shape, 0 if policy.rank is None else policy.trained
+    whole = policy.width * shape.weights + 4 * adapters
+    always = {
+        "CUDA": CONTEXT_BYTES,
+        "weights": whole // learners,
+        "optimizer": MOMENTS * policy.trained // learners,
+    }
+    if learners > 1:  # FSDP2 gathers two blocks at a time, and what stands outside of blocks
+        outside = shape.weights - shape.layers * shape.block
+        always["gathered weights"] = policy.width * (outside + 2 * shape.block)
+    if load.reference:
+        always["reference"] = policy.width * shape.weights
+    if load.sampler.kind == "copy":
+        always["copy for sampling"] = whole
+    if load.sampler.kind == "engine" or (load.sampler.kind == "servers" and not load.sampling_gpus):
+        each = -(-max(1, load.sampler.replicas) // load.gpus)
+        always["vLLM"] = int(each * load.sampler.share * load.gpu.gib * GIB)
+    if critic is not None:
+        base = 0 if critic.rank is not None else critic.width * critic.trained
+        always["critic"] = base + (MOMENTS + 4 * (critic.rank is not None) + 4 * load.critic_copies) * critic.trained
+    gradients = {"gradients": 4 * policy.trained // learners}
+    moments = {
+        "learn": {**gradients, **_inside(policy)},
+        "optimizer step": {**gradients, "temporary": 4 * policy.trained // learners},
+        "play": _played(load),
+    }
+    if critic is not None:
+        moments["critic"] = {"gradients": 4 * critic.trained, **_inside(critic, masked=True)}
+    return Memory(always, moments, whole, learners * whole + 2 * 4 * policy.trained, int(load.gpu.gib * GIB))
+
+
+def _inside(passes: Passes, *, masked: bool | None = None) -> dict[str, int]:
+    """Return what a forward and backward pass needs."""
+    return {
+        "activations": saved_bytes(passes, passes.tokens, masked=masked),
+        "logits and their gradient": 2 * saved_logits(passes, passes.tokens) + SCRATCH if passes.judged else 0,
+        "work space": 4 * passes.tokens * (2 * passes.shape.hidden + passes.shape.intermediate),
+    }
+
+
+def _played(load: Workload) -> dict[str, int]:
+    """Return what sampling in the learner's process needs."""
+    if load.sampler.kind not in ("model", "copy"):
+        return {"keys and values": 0}
+    policy, sampler = load.policy, load.sampler
+    cache = sampler.rows * sampler.context * policy.shape.cached(policy.width)
+    return {"keys and values": cache, "logits": 4 * sampler.rows * policy.shape.vocabulary}
