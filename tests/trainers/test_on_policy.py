@@ -22,6 +22,7 @@ from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.on_policy import OnPolicyConfig, Parts, iterate
 from turnwise.trainers.run.metrics import read_metrics
 
+from ..logged import events
 from . import small
 from .fakes import Bigram, Said, conversation
 from .test_resume import finish, killed_and_resumed, same, state
@@ -270,3 +271,23 @@ def test_trap_24_killed_at_random_points_is_bitwise_the_same_run(tmp_path: Path,
     assert one[0] == other[0]
     assert same(one[1], other[1])
     assert one[2] == other[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("autocast", [None, "bfloat16"])
+def test_a_run_samples_scores_and_compares_in_one_precision(
+    tmp_path: Path, cloned: Path, caplog: pytest.LogCaptureFixture, autocast: str | None
+) -> None:
+    """PPO with a critic and a reference: before its first step, the KL is exactly 0 in 16 bits, too."""
+    settings: dict[str, Any] = {
+        "optimizer": {"autocast": autocast, "lr": 1e-4},
+        "loss": {"kl": {"coef": 0.1, "where": "reward"}},
+        "eval": {"episodes": 0},
+        "values": {"warmup": 0},
+    }
+    result = on_policy.train(running(tmp_path / "run", cloned / "model", "ppo", **settings))
+    first, second = (line for line in read_metrics(result.folder / "metrics.jsonl") if "return" in line)
+    assert (first["kl_ref"], first["kl_ref_k3"]) == (0.0, 0.0)
+    assert second["kl_ref_k3"] > 0
+    assert first["mismatch_max"] < (0.2 if autocast else 1e-4)
+    assert not [kind for kind, _ in events(caplog.records) if kind == "canary"]

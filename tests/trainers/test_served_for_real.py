@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import threading
 import time
@@ -15,7 +16,7 @@ import torch
 
 import turnwise as tw
 from turnwise.agents.chat import ChatAgent
-from turnwise.errors import ContractError, InfrastructureError
+from turnwise.errors import InfrastructureError
 from turnwise.inference.models import load_model
 from turnwise.inference.policy import Sampling
 from turnwise.inference.serving.http.client import ServerClient
@@ -142,7 +143,7 @@ def test_adapters_alone(tmp_path: Path, cloned: Path, server: VllmProcess) -> No
 
 
 @pytest.mark.shift("vllm: half precision")
-def test_a_server_in_half_precision(tmp_path: Path, cloned: Path) -> None:
+def test_a_server_in_half_precision(tmp_path: Path, cloned: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Its kernels round where the trainer's do not: the canary allows for that, and the loss corrects for it."""
     options = ServerOptions(context_length=256, transfer=FILES, dtype="bfloat16")
     with VllmProcess(cloned / "model", options, log=tmp_path / "server.log") as half:
@@ -151,8 +152,10 @@ def test_a_server_in_half_precision(tmp_path: Path, cloned: Path) -> None:
         for line in lines(result):
             assert 1e-5 < line["sync/canary_gap_max"] < 0.1, "they differ, by as much as half precision may"
             assert line["mismatch_ess"] > 0.9
-        with pytest.raises(ContractError, match=r"different numerics.*server\.dtype"):
-            small.run(small.looping(tmp_path / "untold", cloned / "model", steps=1, server=served(half)))
+            assert line["canary/warnings"] == 0
+        assert "numerics" not in caplog.text
+        small.run(small.looping(tmp_path / "untold", cloned / "model", steps=1, server=served(half)))
+        assert re.search(r"the run goes on: different numerics.*server\.dtype", caplog.text)
 
 
 class Overheard(ServerClient):

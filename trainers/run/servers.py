@@ -72,7 +72,10 @@ class ServerConfig(Config):
     """The path of that folder on the servers, if it differs."""
     dtype: Literal["float32", "bfloat16"] | None = None
     """Precision of the weights on the servers (``--dtype``; default: the run's). Weights are sent in it, and the
-    tolerance of the canary is that of the coarser side."""
+    canary allows for the noise of the coarser side."""
+    tolerance: float | None = pydantic.Field(default=None, gt=0)
+    """Mean difference in nats between log-probabilities of servers and trainer beyond which the canary warns; the 99th
+    percentile may be eight times as large. By default four times what is measured at the first sync."""
     concurrency: int = pydantic.Field(default=256, ge=1)
     """The most running requests at each replica; ``episodes.concurrency`` bounds their sum."""
     timeout: float = pydantic.Field(default=600.0, gt=0)
@@ -182,6 +185,7 @@ class Serving:
             temperature=scorer.temperature,
             dtypes=[dtype, theirs, *([] if scorer.autocast is None else ["bfloat16"])],
             scorer=scorer,
+            tolerance=config.tolerance,
         )
         transport = self._transport(config, model, out, theirs, lora, base) if world.is_main else None
         self.weights = WeightSync(self.policy if world.is_main else None, transport, model, asked, world=world)

@@ -16,7 +16,8 @@ from ...inference.policy import Sampling
 from ...inference.serving.server import ServerResponse
 from ...tasks.rng import Rng
 from ..learning.scorer import Scorer
-from .canary import CANARY, TOLERANCES
+from .canary import ANOTHER, CANARY
+from .noise import Bounds, Gap
 
 BLOCK = 128
 """Tokens in the largest cache block in use (vLLM's on a CPU; on GPUs 16); a shorter prompt is never cached."""
@@ -83,14 +84,22 @@ class Answer:
         return self.served.completion.logprobs
 
     @property
-    def gap(self) -> float:
-        """The largest difference between the two sides."""
-        return max((abs(a - b) for a, b in zip(self.theirs, self.mine, strict=True)), default=0.0)
+    def differences(self) -> tuple[float, ...]:
+        """The difference between the two sides for each id."""
+        return tuple(a - b for a, b in zip(self.theirs, self.mine, strict=True))
 
     @property
-    def chosen(self) -> bool:
-        """Whether the trainer, too, would greedily pick the first id, on which later ones depend."""
-        return not self.best or self.best[0] - self.mine[0] < 1e-2
+    def gap(self) -> Gap:
+        """How far the two sides differ."""
+        return Gap.of(self.differences)
+
+    def chosen(self, near: float) -> bool:
+        """Whether the trainer, too, would greedily pick the first id, on which later ones depend.
+
+        Args:
+            near: difference of two log-probabilities that noise may turn around.
+        """
+        return not self.best or self.best[0] - self.mine[0] < max(near, 1e-2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +109,21 @@ class Questions:
     Args:
         words: ids for long prompts, without special tokens.
         plain: token ids of a text.
+        another: token ids of another text, for a second opinion.
         length: number of tokens of long prompts.
         answer: number of tokens of an answer.
         temperature: sampling temperature of the run.
-        tolerance: largest difference of a log-probability between the two sides.
+        bounds: bounds of the noise between the two sides.
         scorer: how the learner computes.
     """
 
     words: tuple[int, ...]
     plain: tuple[int, ...]
+    another: tuple[int, ...] = ()
     length: int = 2 * BLOCK + SHORT
     answer: int = ANSWER
     temperature: float = 1.0
-    tolerance: float = TOLERANCES["float32"]
+    bounds: Bounds = field(default_factory=lambda: Bounds.of(["float32"]))
     scorer: Scorer = field(default_factory=Scorer)
     salt: str = field(default_factory=lambda: secrets.token_hex(4))
     """Random string of this process, since a server's cache may have the prompts of an earlier one."""
@@ -126,6 +137,7 @@ class Questions:
         temperature: float,
         dtypes: Sequence[str],
         scorer: Scorer | None = None,
+        tolerance: float | None = None,
     ) -> Self:
         """Make the questions for a model.
 
@@ -133,16 +145,18 @@ class Questions:
             tokenizer: tokenizer of the model.
             context_length: context length of the model, in tokens.
             temperature: sampling temperature of the run; 0 counts as 1.
-            dtypes: precisions of weights and arithmetic on both sides; the coarsest sets the tolerance.
+            dtypes: precisions of weights and arithmetic on both sides; the coarsest bounds the noise.
             scorer: how the learner computes.
+            tolerance: limit of the mean difference in nats; ``None`` measures the noise.
         """
         special = set(tokenizer.all_special_ids)
         words = tuple(token for token in range(len(tokenizer)) if token not in special)
         return cls(
             words or tuple(range(len(tokenizer))),
             tuple(tokenizer.encode(CANARY))[:SHORT] or words[:1],
+            tuple(tokenizer.encode(ANOTHER))[:SHORT] or words[-1:],
             temperature=temperature or 1.0,
-            tolerance=max(TOLERANCES[dtype] for dtype in dtypes),
+            bounds=Bounds.of(dtypes, tolerance),
             scorer=scorer or Scorer(),
         ).within(context_length)
 
@@ -151,12 +165,14 @@ class Questions:
         answer = max(1, min(self.answer, context_length // 4))
         return replace(self, answer=answer, length=max(1, min(self.length, context_length - answer)))
 
-    def asked(self, count: int, *, adapter: bool = False) -> tuple[Question, ...]:
+    def asked(self, count: int, *, adapter: bool = False, again: bool = False) -> tuple[Question, ...]:
         """Return the questions after one sync.
 
         Args:
             count: number of the sync in this process, which makes ``FRESH`` a new prompt.
             adapter: whether the sync sent an adapter.
+            again: whether to ask for a second opinion, with other prompts. ``WARM`` and ``BARE`` stay, since only they
+                are in the cache.
         """
         warm, greedy = self._said("warm", self.length), Sampling(temperature=0.0, max_tokens=self.answer, seed=0)
         sampled = Sampling(temperature=self.temperature, max_tokens=self.answer, seed=0)
@@ -164,8 +180,8 @@ class Questions:
         return (
             Question(Kind.WARM, warm, greedy),
             Question(Kind.FRESH, self._said(f"fresh {self.salt} {count}", self.length), greedy),
-            Question(Kind.SHORT, self._said("short", short), sampled),
-            Question(Kind.PLAIN, self.plain, greedy),
+            Question(Kind.SHORT, self._said("short again" if again else "short", short), sampled),
+            Question(Kind.PLAIN, (self.another or self.plain) if again else self.plain, greedy),
             *((Question(Kind.BARE, warm, greedy),) if adapter else ()),
         )
 

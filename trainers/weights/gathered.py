@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import Tensor
 
-from ...inference.policy import Completion
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ProcessGroup, unsharded
 from .canary import Canary, Probe
@@ -20,30 +19,21 @@ class Gathered:
         policy: policy that samples from a model of its own in process 0; ``None`` in other processes.
         model: the learner's sharded model.
         world: the processes that learn together.
-        probe: prompt and tolerance of the canary.
+        probe: prompts and bounds of the canary.
     """
 
     def __init__(self, policy: Updatable | None, model: Any, world: ProcessGroup, probe: Probe) -> None:
         self.policy = policy
         self.model = model
         self.world = world
-        self.probe = probe
-        self.canary = Canary(policy, model, probe) if policy is not None else None
+        self.canary = Canary(policy, model, probe, world)
 
     async def send(self, version: int) -> None:
         weights: dict[str, Tensor] = unsharded(dict(self.model.state_dict()))
 
-        async def arrive() -> Completion:
+        async def arrive() -> None:
             assert self.policy is not None
-            assert self.canary is not None
             self.policy.update(weights, version)
-            return await self.canary.ask(version)
 
-        answer = await run_on_main(self.world, arrive)
-        mine = self.probe.score(self.model, answer)
-
-        async def judge() -> None:
-            assert self.canary is not None
-            self.canary.judge(version, answer, mine)
-
-        await run_on_main(self.world, judge)
+        await run_on_main(self.world, arrive)
+        await self.canary.prove(version)

@@ -16,7 +16,7 @@ class InProcess:
     Args:
         policy: policy that samples from ``model``.
         model: model of the learner.
-        probe: prompt and tolerance of the canary.
+        probe: prompts and bounds of the canary.
     """
 
     def __init__(self, policy: Updatable, model: Any, probe: Probe) -> None:
@@ -40,7 +40,7 @@ class Copied:
     Args:
         policy: policy that samples from a copy of ``model``.
         model: model of the learner; it must not change during a transfer.
-        probe: prompt and tolerance of the canary.
+        probe: prompts and bounds of the canary.
     """
 
     def __init__(self, policy: Updatable, model: Any, probe: Probe) -> None:

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from ...errors import ContractError, TurnwiseError
 from ...inference.serving.server import ServerResponse
-from ...logs import event
+from ...logs import event, tell
 from ..learning.lora import adapted, merged
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ALONE, ProcessGroup, unsharded
 from .canary_prompts import Kind, Question, Questions, answered
-from .diagnosis import Answers, diagnose, moved
+from .diagnosis import Answers, Cause, Diagnosis, diagnose, moved, suspicious
+from .noise import Gap, Noise
 from .transfer import Changeable, Transport
 
 LOG = logging.getLogger(__name__)
@@ -56,9 +57,11 @@ class WeightSync:
         self.model = model
         self.questions = questions
         self.world = world
+        self.noise = Noise(questions.bounds)
         self.metrics: dict[str, float] = {}
-        """Numbers of the last sync: seconds of export, pause and canary, replicas, and the canary's largest gap."""
+        """Numbers of the last sync: seconds of export, pause and canary, replicas, and what the canary found."""
         self._last: dict[str, Answers] = {}
+        self._warned: dict[str, Cause] = {}
         self._open = False
         self._count = 0
 
@@ -68,6 +71,9 @@ class WeightSync:
         An interruption waits until the servers have complete weights and sample again. If an update fails midway, the
         weights of a server are unknown. It stays paused, so that no token is sampled from it, until the next ``send``
         that reaches it, also that of a resumed run.
+
+        The canary asks all replicas, and once more if an answer is beyond the noise of the first sync. A gap that stays
+        is a warning with its cause. Only weights that did not arrive stop the run.
 
         Raises:
             ContractError: the canary found that the weights did not arrive; the message says why and what to do.
@@ -79,9 +85,10 @@ class WeightSync:
         weights: Mapping[str, Tensor] = unsharded(dict(self.model.state_dict()))
         before, after = await run_on_main(self.world, lambda: _to_its_end(self._sync(weights, version)))
         were, are = self._scored(before), self._scored(after)
+        again = self._scored(await run_on_main(self.world, lambda: self._ask_again(are)))
 
         async def judge() -> None:
-            self._judge(version, were, are)
+            self._judge(version, were, are, again)
 
         await run_on_main(self.world, judge)
 
@@ -140,10 +147,20 @@ class WeightSync:
             raise type(error)(f"{error}. {left}; continue the run with --resume") from error
         await transport.resume()
 
-    async def _ask(self, transport: Transport) -> Heard:
+    async def _ask_again(self, are: Sequence[Answers]) -> Heard:
+        """Ask other questions if there is doubt about an answer, or to measure the noise at the first sync."""
+        assert self.transport is not None
+        if self.noise.measured is not None and not any(suspicious(now, self.noise) for now in are):
+            return []
+        began = time.perf_counter()
+        heard = await self._ask(self.transport, again=True)
+        self.metrics["sync/canary_seconds"] += time.perf_counter() - began
+        return heard
+
+    async def _ask(self, transport: Transport, *, again: bool = False) -> Heard:
         """Ask all replicas all questions at once."""
         self._count += 1
-        asked = self.questions.asked(self._count, adapter=transport.adapter is not None)
+        asked = self.questions.asked(self._count, adapter=transport.adapter is not None, again=again)
         said = await asyncio.gather(
             *(transport.probe(each.prompt_ids, each.sampling, bare=each.kind is Kind.BARE) for each in asked)
         )
@@ -152,27 +169,58 @@ class WeightSync:
             for replica in range(len(transport.ready))
         ]
 
-    def _judge(self, version: int, before: Sequence[Answers], after: Sequence[Answers]) -> None:
+    def _judge(
+        self, version: int, before: Sequence[Answers], after: Sequence[Answers], again: Sequence[Answers]
+    ) -> None:
         """Compare every replica with the trainer's model.
 
         Raises:
             ContractError: a replica does not serve the weights of this version.
         """
         assert self.transport is not None
-        tolerance = self.questions.tolerance
+        noise, doubted = self.noise, self.noise.measured is not None and bool(again)
         addresses = [server.address for server in self.transport.ready]
         if len(before) == len(addresses):  # unless one was lost in between
             self._last = dict(zip(addresses, before, strict=True))
-        for address, now in zip(addresses, after, strict=True):
+        others = again if len(again) == len(addresses) else [{}] * len(addresses)
+        limit, causes = noise.limit, []
+        for address, now, other in zip(addresses, after, others, strict=True):
             last = self._last.get(address)
-            found = diagnose(now, last, version=version, tolerance=tolerance)
-            if found is not None:
+            found = diagnose(now, other, last, version=version, noise=noise)
+            if found is not None and found.stops:
                 raise ContractError(f"weights of version {version} are not what {address} serves: {found}")
+            self._warn(version, address, found)
+            causes += [found.cause] if found is not None else []
             # Steps too small to tell from noise add up: compare the next one with the same earlier answers.
-            if last is None or moved(now, last, tolerance):
+            if last is None or moved(now, last, noise):
                 self._last[address] = now
-        gaps = [answer.gap for now in after for kind, answer in now.items() if kind is not Kind.BARE]
-        self.metrics["sync/canary_gap_max"] = max(gaps, default=0.0)
+        if noise.measured is None and not set(causes) - {Cause.NUMERICS}:
+            noise.calibrate(_differences([*after, *again]))
+        gap = Gap.of(_differences(after))
+        self.metrics |= {
+            "sync/canary_gap_max": max(map(abs, _differences(after)), default=0.0),
+            "canary/gap_mean": gap.mean,
+            "canary/gap_p99": gap.p99,
+            "canary/limit_mean": limit.mean,
+            "canary/limit_p99": limit.p99,
+            "canary/asked_again": float(doubted),
+            "canary/warnings": float(len(causes)),
+        }
+
+    def _warn(self, version: int, address: str, found: Diagnosis | None) -> None:
+        """Report a cause once, until it changes."""
+        before = self._warned.pop(address, None)
+        if found is None:
+            return
+        self._warned[address] = found.cause
+        if before is not found.cause:
+            text = f"canary: log-probabilities of version {version} differ at {address}, and the run goes on: {found}"
+            tell(LOG, "canary", text, {"version": version, "server": address, "cause": found.cause.value})
+
+
+def _differences(answers: Sequence[Answers]) -> list[float]:
+    found = [answer for now in answers for kind, answer in now.items() if kind is not Kind.BARE]
+    return [each for answer in found for each in answer.differences]
 
 
 async def _to_its_end(sync: Coroutine[Any, Any, T]) -> T:

@@ -17,10 +17,12 @@ from turnwise.errors import ContractError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.trainers.learning.rows import merge
-from turnwise.trainers.weights.canary import TOLERANCES, Probe, logprobs_of
+from turnwise.trainers.weights.canary import Probe, logprobs_of
+from turnwise.trainers.weights.noise import Bounds
 from turnwise.trainers.weights.shared_model import Copied, InProcess, own_copy
 
 from ..fakes import Bigram, episode, turn
+from .fake import nudge as step
 
 
 class BigramPolicy:
@@ -106,15 +108,25 @@ async def test_a_policy_that_does_not_stamp_the_version_is_caught() -> None:
         await InProcess(BigramPolicy(model, stamps=False), model, Probe((1, 2))).send(4)
 
 
-async def test_the_rounding_of_16_bit_weights_is_not_taken_for_weights_that_were_lost() -> None:
+async def test_the_rounding_of_16_bit_weights_is_not_taken_for_weights_that_were_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     words = "what is the answer to all of this"
     tokenizer = build_tokenizer("word", [words], vocab_size=64)
     model: Any = build_model(NanoConfig(size="2M"), tokenizer)
     model.to(torch.bfloat16)
     policy, ids = TransformersPolicy(model, tokenizer), tuple(tokenizer.encode(words))
-    await InProcess(policy, model, Probe(ids, tolerance=TOLERANCES["bfloat16"])).send(0)
-    with pytest.raises(ContractError, match="did not arrive"):  # why it needs a tolerance of its own
-        await InProcess(policy, model, Probe(ids, tolerance=TOLERANCES["float32"])).send(0)
+    known = InProcess(policy, model, Probe(ids, bounds=Bounds.of(["bfloat16"])))
+    for version in range(20):
+        await known.send(version)
+        step(model, size=1e-3, seed=version)
+    assert known.canary.warnings == 0
+    assert not caplog.text
+    unknown = InProcess(policy, model, Probe(ids, bounds=Bounds.of(["float32"])))
+    for version in range(20, 22):
+        await unknown.send(version)
+    assert unknown.canary.warnings == 2
+    assert caplog.text.count("they compute differently") == 1, "why it needs bounds of its own"
 
 
 # -- a policy with a model of its own ------------------------------------------------------------------------------
