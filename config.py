@@ -8,11 +8,12 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, get_args
 
 import pydantic
 
 from .errors import ConfigError
+from .renamed import Report, former_names, silent, warn, with_new_names
 
 C = TypeVar("C", bound="Config")
 LISTED = "; choose from "
@@ -25,6 +26,15 @@ class Config(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
     )
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """New names of settings by their former ones, which work for one release with a ``DeprecationWarning``."""
+    renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = {}
+    """New values by their former ones, for settings by their new names."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, given: Any) -> Any:
+        return with_new_names(given, cls, report=warn) if isinstance(given, Mapping) else given
 
 
 def load_config(
@@ -54,23 +64,30 @@ def load_config(
             source = Path(path).read_text(encoding="utf-8-sig")  # Windows begins a file with a byte-order mark
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read configuration {path}: {error}") from None
-        data = _parsed(Path(path), source)
+        data = _parsed(model, Path(path), source)
+    keys: dict[tuple[str, ...], str] = {}
     for override in overrides:
-        _override(model, data, override)
-    data = beneath(data, settings or {})
+        _override(model, data, override, keys)
+    settings = _with_new_names(model, settings or {}, warn)
+    data = beneath(data, settings)
     try:
         return model.model_validate(beneath(presets or {}, data))
     except pydantic.ValidationError as error:
-        typed = {override.partition("=")[0].strip() for override in overrides} | {*(settings or {})}
+        typed = {".".join(key) for key in keys} | {*settings}
         said = [_explain(model, p, path, source, typed) for p in error.errors(include_url=False)]
         raise ConfigError("; ".join(_listed_once(said))) from None
 
 
-def _parsed(path: Path, source: str) -> dict[str, Any]:
+def _parsed(model: type[Config], path: Path, source: str) -> dict[str, Any]:
     """Read the settings of a file; for the file of a run, also the source of its environment."""
+
+    def report(key: str, message: str) -> None:
+        line = _line(source, tuple(step for step in key.split(".") if not step.isdigit()))
+        warn(key, f"{path}, line {line}: {message}" if line else f"{path}: {message}")
+
     if path.suffix != ".json":
         try:
-            return tomllib.loads(source)
+            return _with_new_names(model, tomllib.loads(source), report, f"{path}: ")
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from None
     try:
@@ -80,17 +97,24 @@ def _parsed(path: Path, source: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f"{path} has no settings: it is not a JSON object")
     if not isinstance(data.get("config"), dict):
-        return data
+        return _with_new_names(model, data, report, f"{path}: ")
     settings: dict[str, Any] = data["config"] | ({"env": data["env"]} if "env" in data else {})
     settings.pop("resume", None)  # the new command decides whether it resumes
-    return settings
+    return _with_new_names(model, settings, silent, f"{path}: ")
+
+
+def _with_new_names(model: type[Config], given: Mapping[str, Any], report: Report, where: str = "") -> dict[str, Any]:
+    try:
+        return with_new_names(given, model, report=report)
+    except ValueError as error:
+        raise ConfigError(f"{where}{error}") from None
 
 
 def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Merge ``defaults`` into the settings that were given, table by table and key by key.
 
     Args:
-        defaults: nested settings, e.g. ``{"loss": {"level": "trajectory"}}``.
+        defaults: nested settings, e.g. ``{"loss": {"ratio_level": "trajectory"}}``.
         given: settings that take precedence; from a ``Config`` among them, only the fields that were set.
     """
     merged = dict(given)
@@ -106,20 +130,37 @@ def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def _override(model: type[Config], data: dict[str, Any], override: str) -> None:
+def _override(model: type[Config], data: dict[str, Any], override: str, keys: dict[tuple[str, ...], str]) -> None:
+    """Put an override into ``data``; ``keys`` are those of the overrides before it, by their new names."""
     key, equals, text = override.partition("=")
     if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key.strip()):
         raise ConfigError(f"override {override!r} must have the form key=value or table.key=value")
-    *tables, last = key.strip().split(".")
-    for table in tables:
-        data = data.setdefault(table, {})
-        if not isinstance(data, dict):
-            raise ConfigError(f"override {override!r}: {table!r} is a value, not a table")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
-    data[last] = text if _is_text(model, (*tables, last), value) else value
+    path, value = _new_key(model, key.strip(), value)
+    if (before := keys.setdefault(path, key.strip())) != key.strip():
+        raise ConfigError(f"{before} and {key.strip()} are two names of one setting: write only {'.'.join(path)}")
+    *tables, last = path
+    for table in tables:
+        data = data.setdefault(table, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"override {override!r}: {table!r} is a value, not a table")
+    data[last] = text if _is_text(model, path, value) else value
+
+
+def _new_key(model: type[Config], key: str, value: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the key and the value of an override by their new names."""
+    given = value
+    for step in reversed(key.split(".")):
+        given = {step: given}
+    path = []
+    given = _with_new_names(model, given, warn)
+    for _ in key.split("."):
+        ((step, given),) = given.items()
+        path.append(step)
+    return tuple(path), given
 
 
 def _is_text(model: type[Config], location: tuple[str, ...], value: Any) -> bool:
@@ -174,13 +215,14 @@ def _near(key: str, holders: Sequence[type[Config]]) -> str:
     above, dot, name = key.rpartition(".")
     fields = [item for holder in holders for item in holder.model_fields.items()]
     here = {field: field for field, _ in fields}
+    former = {old: new for holder in holders for old, new in former_names(holder).items() if len(old) > 1}
     below: dict[str, str] = {}
     for table, field in fields:
         for kind in held(field.annotation):
             below |= {each: f"{table}.{each}" for each in kind.model_fields if each not in below}
-    for known in (here, below):
-        if near := difflib.get_close_matches(name, known, n=2):
-            return f"; did you mean {' or '.join(repr(f'{above}{dot}{known[each]}') for each in near)}?"
+    for known in (here | former, below):
+        if near := dict.fromkeys(known[each] for each in difflib.get_close_matches(name, known, n=2)):
+            return f"; did you mean {' or '.join(repr(f'{above}{dot}{each}') for each in near)}?"
     return f"{LISTED}{', '.join(here)}"
 
 

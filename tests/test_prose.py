@@ -31,6 +31,7 @@ CLEAN = (
     "evals",
     "examples",
     "inference",
+    "renamed.py",
     "rollouts",
     "trainers",
     "agents",

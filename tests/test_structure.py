@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = {
     "errors": 0,
     "lazy": 0,
+    "renamed": 0,
     "logs": 1,
     "config": 1,
     "loop_thread": 1,
