@@ -123,8 +123,8 @@ def ran(out: Path, start: Path, side: str, seed: int, arguments: argparse.Namesp
             "model": str(start),
             "seed": seed,
             "steps": arguments.steps,
-            "tasks": arguments.tasks,
-            "k": arguments.k,
+            "tasks_per_step": arguments.tasks_per_step,
+            "group_size": arguments.group_size,
             "optimizer": {"lr": arguments.lr},
             "checkpoint_every": arguments.steps,
         }
@@ -180,8 +180,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--tasks", type=int, default=4)
-    parser.add_argument("--k", type=int, default=4)
+    parser.add_argument("--tasks-per-step", type=int, default=4)
+    parser.add_argument("--group-size", type=int, default=4)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--staleness", nargs="+", default=["1", "3"])
     parser.add_argument("--median", type=float, default=0.01, help="seconds that half of all answers take less than")
@@ -198,9 +198,8 @@ def main() -> None:
                 runs.append(ran(Path(scratch, f"{side}-{seed}"), start, side, seed, arguments))
     console = Console(width=160)
     console.print(table(runs, sides))
-    console.print(
-        f"the clone returned {runs[0].before:.1f}; {arguments.tasks * arguments.k * arguments.steps} episodes"
-    )
+    episodes = arguments.tasks_per_step * arguments.group_size * arguments.steps
+    console.print(f"the clone returned {runs[0].before:.1f}; {episodes} episodes")
     if arguments.json:
         settings = {name: value for name, value in vars(arguments).items() if name != "json"}
         found = {"settings": settings, "runs": [asdict(one) for one in runs]}

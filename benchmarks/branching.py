@@ -9,7 +9,7 @@ reach the target counts with all of its calls, which is too few, and is marked.
 
 Everything is kept in ``--out``, and the same command resumes the measurement.
 
-Run: python benchmarks/branching.py --out DIR [--seeds 5] [--steps 40] [--k 8] [--json FILE]
+Run: python benchmarks/branching.py --out DIR [--seeds 5] [--steps 40] [--group-size 8] [--json FILE]
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def ran(side: str, seed: int, start: Path, arguments: argparse.Namespace) -> Cur
         f"env={arguments.env}",
         f"seed={seed}",
         f"steps={arguments.steps}",
-        f"tasks={arguments.tasks}",
-        f"k={arguments.k}",
+        f"tasks_per_step={arguments.tasks_per_step}",
+        f"group_size={arguments.group_size}",
         f"optimizer.lr={arguments.lr}",
         f"eval.every={arguments.every}",
         f"eval.episodes={arguments.episodes}",
@@ -145,7 +145,8 @@ def ran(side: str, seed: int, start: Path, arguments: argparse.Namespace) -> Cur
 
 def noted(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the settings that a folder of runs was started with."""
-    names = ("env", "steps", "tasks", "k", "lr", "every", "episodes", "turns", "threshold", "weight", "beam", "cloned")
+    names = ("env", "steps", "tasks_per_step", "group_size", "lr", "every", "episodes", "turns")
+    names += ("threshold", "weight", "beam", "cloned")
     return {name: getattr(arguments, name) for name in names}
 
 
@@ -192,8 +193,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--env", default="turnwise/MazeFO-v0")
     parser.add_argument("--turns", type=int, default=100, help="the turn limit")
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--tasks", type=int, default=12, help="per step")
-    parser.add_argument("--k", type=int, default=8, help="episodes per task")
+    parser.add_argument("--tasks-per-step", type=int, default=12)
+    parser.add_argument("--group-size", type=int, default=8, help="episodes per task")
     parser.add_argument("--lr", type=float, default=5e-4)
     parser.add_argument("--every", type=int, default=2, help="steps between evaluations")
     parser.add_argument("--episodes", type=int, default=50, help="of an evaluation")

@@ -21,11 +21,11 @@ from turnwise.trainers import loop
 
 FIRST = {"main", "script"}
 """The functions in which the configuration does not exist yet."""
-VALIDATORS = {"_nested", "_explores", "_updates_survive", "_resolved"}
+VALIDATORS = {"_nested", "_explores", "_renamed", "_updates_survive", "_resolved"}
 TINY = [
     "steps=1",
-    "tasks=2",
-    "k=2",
+    "tasks_per_step=2",
+    "group_size=2",
     "agent.context=last:1",
     "agent.max_tokens=4",
     "eval.episodes=2",

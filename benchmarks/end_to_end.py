@@ -65,7 +65,7 @@ class Side:
 
 def sides(url: str, loop_steps: int, archer_steps: int) -> dict[str, Side]:
     """All sides by name, with a server at an address."""
-    looping = (f"steps={loop_steps}", "tasks=5", "k=5", "minibatch=25")
+    looping = (f"steps={loop_steps}", "tasks_per_step=5", "group_size=5", "minibatch=25")
     archer = (f"steps={archer_steps}", "batch=128", "actor_steps=6", "utterances=2")  # a quarter of the file's requests
     server = (f'server.urls=["{url}"]',)
     overlap = ("overlap.enabled=true", "overlap.max_staleness=1", "is_mode=tis")

@@ -71,8 +71,8 @@ FAULTS = (
         "advantage baseline",
         "baseline-of-the-batch",
         "trainers/algorithms/grpo.py",
-        "centred(batch.return_E, batch.group_E, scale",
-        "centred(batch.return_E, 0 * batch.group_E, scale",
+        "centered(batch.return_E, batch.group_E, scale",
+        "centered(batch.return_E, 0 * batch.group_E, scale",
         ("tests/trainers/algorithms/test_grpo.py",),
     ),
     Fault(

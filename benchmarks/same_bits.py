@@ -36,7 +36,7 @@ SHARED: dict[str, Any] = {
 }
 NANO = {"size": "0.1M", "layers": 1, "hidden": 32}
 DEMONSTRATIONS = {"count": 12, "skills": [0.5]}
-GROUPS = {"tasks": 2, "k": 3, "minibatch": 4}
+GROUPS = {"tasks_per_step": 2, "group_size": 3, "minibatch": 4}
 CRITIC = {"encoder": {"hidden": 8, "layers": 1, "heads": 1, "intermediate": 8}, "head": 8}
 ARCHER = {"rollouts": 3, "critic_steps": 2, "actor_steps": 2, "batch": 8, "warmup": 1, "critic_model": CRITIC}
 VALUES = {"warmup": 1, "init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}
@@ -65,14 +65,14 @@ RUNS: dict[str, tuple[str, str, str | None, Mapping[str, Any]]] = {
         "on_policy",
         "OnPolicyConfig",
         "bc",
-        {**GROUPS, "algorithm": {"name": "grpo"}, "sampling": {"max_rounds": 3}, "loss": {"kl": {"coef": 0.1}}},
+        {**GROUPS, "algorithm": {"name": "grpo"}, "group_filter": {"max_rounds": 3}, "loss": {"kl": {"coef": 0.1}}},
     ),
     "ppo": ("on_policy", "OnPolicyConfig", "bc", {**GROUPS, "algorithm": {"name": "ppo"}, "values": VALUES}),
     "arpo": (
         "on_policy",
         "OnPolicyConfig",
         "bc",
-        {**GROUPS, "k": 4, "algorithm": {"name": "arpo"}, "branching": {"strategy": "entropy"}},
+        {**GROUPS, "group_size": 4, "algorithm": {"name": "arpo"}, "branching": {"strategy": "entropy"}},
     ),
     "archer": ("archer", "ArcherConfig", "bc", {**ARCHER, "baseline": "token", "values": VALUES}),
     "archer-offline": (
@@ -89,7 +89,7 @@ RUNS: dict[str, tuple[str, str, str | None, Mapping[str, Any]]] = {
         None,
         {**SEARCH, "nano": LETTERS, "batch": 2, "demonstrations": {"count": 2}},
     ),
-    "self-play": ("self_play", "SelfPlayConfig", "bc-letters", {**SEARCH, **GROUPS, "k": 2, "proposals": 2}),
+    "self-play": ("self_play", "SelfPlayConfig", "bc-letters", {**SEARCH, **GROUPS, "group_size": 2, "proposals": 2}),
 }
 """Module, configuration, the run whose model it starts from, and its settings, by name."""
 

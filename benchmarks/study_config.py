@@ -165,9 +165,9 @@ class Study(Config):
         """Names of the learners from which others start."""
         return {learner.after for learner in self.learner if learner.after is not None}
 
-    def normalised(self, value: float, dataset: float) -> float:
+    def normalized(self, value: float, dataset: float) -> float:
         """A return on the study's scale, given the dataset's mean return; below ``min`` it is negative."""
-        return normalised(value, self.scale.min, dataset, self.scale.max)
+        return normalized(value, self.scale.min, dataset, self.scale.max)
 
 
 def load_study(name: str) -> Study:
@@ -188,7 +188,7 @@ def load_study(name: str) -> Study:
     return study
 
 
-def normalised(value: float, low: float, middle: float, high: float) -> float:
+def normalized(value: float, low: float, middle: float, high: float) -> float:
     """LMRL-Gym's score (arXiv 2311.18232, §5): ``low`` is 0, ``middle`` is 50, ``high`` is 100, linear between."""
     if value <= middle:
         return 50 * (value - low) / (middle - low)

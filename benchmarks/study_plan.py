@@ -14,10 +14,16 @@ from typing import Any, Literal
 
 from study_config import LearnerConfig, Study
 
+from turnwise.evals.curves import NEW_NAMES, NEW_VALUES
+
 HERE = Path(__file__).resolve().parent
 CONFIGS = HERE.parent / "configs"
 SWEEP_SEED = 100
 """The first seed of a sweep: far from the seeds that are reported, which start at 0."""
+FIRST_NAMES = {new: old for old, new in NEW_NAMES.items()}
+FIRST_VALUES = {name: {new: old for old, new in values.items()} for name, values in NEW_VALUES.items()}
+FIRST_SCRIPTS = {"behavior_cloning": "behaviour_cloning"}
+"""Names of scripts and settings in the digests of kept results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +63,18 @@ def measuring_seed(study: Study, seed: int) -> int:
 
 
 def digest(study: Study, name: str) -> str:
-    """Eight hex digits of everything that a learner's run depends on, besides the swept value and the seed."""
+    """Eight hex digits of everything that a learner's run depends on, besides the swept value and the seed.
+
+    Scripts and settings have the names of release 0.1 in it, so that a new name does not make another run.
+    """
     learner = study[name]
     path = config_path(learner)
     shipped = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
     parts: dict[str, Any] = {
-        "script": learner.script,
-        "config": shipped,
+        "script": FIRST_SCRIPTS.get(learner.script, learner.script),
+        "config": first_names(shipped),
         "env": [study.env, study.levels, study.env_kwargs],
-        "settings": study.shared | learner.settings,
+        "settings": first_names(study.shared | learner.settings),
         "swept": learner.swept,
         "data": study.data.model_dump() if learner.data else None,
         "after": digest(study, learner.after) if learner.after else None,
@@ -73,6 +82,16 @@ def digest(study: Study, name: str) -> str:
     if learner.control is not None:  # other learners keep the digests that they have
         parts["control"] = learner.control
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def first_names(settings: Any) -> Any:
+    """Return settings, however nested, with the names and values that they had in release 0.1."""
+    if isinstance(settings, list):
+        return [first_names(each) for each in settings]
+    if not isinstance(settings, dict):
+        return settings
+    values = {name: FIRST_VALUES.get(name, {}).get(str(value), value) for name, value in settings.items()}
+    return {FIRST_NAMES.get(name, name): first_names(value) for name, value in values.items()}
 
 
 def config_path(learner: LearnerConfig) -> Path | None:

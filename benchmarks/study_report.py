@@ -34,7 +34,7 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
         if not returns:
             lines.append(f"| {row.name} | {rate(row.value)} | 0{failed} | – | – | – | – | – |")
             continue
-        score = over_seeds([study.normalised(value, dataset) for value in returns])
+        score = over_seeds([study.normalized(value, dataset) for value in returns])
         raw = over_seeds(returns)
         success = statistics.fmean(line["success"] for line in row.lines)
         episodes = statistics.fmean(line["episodes"] for line in row.lines)
@@ -58,7 +58,7 @@ def _start_lines(study: Study, row: Row, dataset: float) -> list[str]:
     lines = []
     for player, title in PLAYERS.items() if starts else ():
         returns = [plays[player]["reward"] for plays in starts]
-        score = over_seeds([study.normalised(value, dataset) for value in returns])
+        score = over_seeds([study.normalized(value, dataset) for value in returns])
         success = statistics.fmean(plays[player]["success"] for plays in starts)
         scores = f"{spread(score, 1)} | {spread(over_seeds(returns), 2)} | {success:.0%}"
         lines.append(f"| {title.format(row.name)} | – | {len(starts)} | {scores} | – | – |")
@@ -169,7 +169,7 @@ def write_report(
     if draw(study.title, curves, docs / f"results-{name}.png"):
         lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
     place(docs / RESULTS, name, "\n".join(lines))
-    return {row.name: [study.normalised(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
+    return {row.name: [study.normalized(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
 
 
 def measured(study: Study, rows: Sequence[Row]) -> str:

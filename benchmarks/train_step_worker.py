@@ -68,7 +68,7 @@ def turnwise_step(folder: Path, settings: dict[str, Any]) -> Step:
     options: dict[str, Any] = {"lr": LEARNING_RATE, "betas": (0.9, 0.999), "max_grad_norm": MAX_NORM}
     options |= {"microbatch_tokens": settings["microbatch_tokens"], **settings["options"]}
     learner = Learner(_model(folder, settings), OptimizerConfig(**options))
-    objective = Objective(level="token", clip=(1 - CLIP, 1 + CLIP))
+    objective = Objective(ratio_level="token", clip=(1 - CLIP, 1 + CLIP))
 
     def step() -> tuple[float, float]:
         metrics = learner.step(rows, objective).metrics

@@ -21,6 +21,23 @@ RATES = frozenset({"success", "eval/success"})
 PER_SEED = frozenset({"seed", "out", "model", "store", "resume", "progress", "tensorboard", "threads", "device"})
 """Settings in which seeds of one training may differ: locations, and output options."""
 
+NEW_NAMES = {
+    "centre": "center",
+    "centred": "centered",
+    "k": "group_size",
+    "length_normalised": "length_normalized",
+    "level": "ratio_level",
+    "normaliser": "normalizer",
+    "pool": "max_tasks",
+    "sampling": "group_filter",
+    "shared": "shared_token_weight",
+    "tasks": "tasks_per_step",
+}
+"""Names of settings that runs of release 0.1 recorded otherwise. Only runs are compared by them, so a name of another
+table may be among them."""
+NEW_VALUES = {"shared_token_weight": {"once": "split", "each": "full"}}
+"""New values of settings, by their former ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -173,7 +190,7 @@ def _settings(config: Path) -> dict[str, Any]:
         return {}
     evaluation = settings.get("eval")
     n = evaluation.get("episodes") if isinstance(evaluation, dict) else None
-    kind = json.dumps([algorithm, _without_seed(settings)], sort_keys=True)
+    kind = json.dumps([algorithm, _comparable(settings)], sort_keys=True)
     n = n if isinstance(n, int) and n > 0 else None
     split = str(evaluation.get("split", "")) if isinstance(evaluation, dict) else ""
     about = {"algorithm": algorithm, "kind": kind, "made": _made(saved.get("made"))}
@@ -189,9 +206,11 @@ def _made(how: Any) -> str:
     return f"{how.get('date')}: {how.get('command')} ({', '.join(used)})"
 
 
-def _without_seed(settings: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_seed(value) if isinstance(value, dict) else value
-        for key, value in settings.items()
-        if key not in PER_SEED
-    }
+def _comparable(settings: Any) -> Any:
+    """Return the settings that seeds of one training share, by their present names."""
+    if isinstance(settings, list):
+        return [_comparable(each) for each in settings]
+    if not isinstance(settings, dict):
+        return settings
+    kept = {NEW_NAMES.get(str(key), str(key)): value for key, value in settings.items() if key not in PER_SEED}
+    return {name: _comparable(NEW_VALUES.get(name, {}).get(str(value), value)) for name, value in kept.items()}

@@ -28,7 +28,7 @@ HASTE = 0.3
 DEMONSTRATIONS = 4000
 SHORT = {
     "bc": ("steps=2", "batch=4", "eval.episodes=2", "eval.every=2"),
-    "loop": ("steps=2", "tasks=2", "k=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
+    "loop": ("steps=2", "tasks_per_step=2", "group_size=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
 }
 
 

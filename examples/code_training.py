@@ -15,7 +15,7 @@ from turnwise.trainers import CloningConfig, LoopConfig
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 SHORT = {
     "bc": ("steps=2", "demonstrations.count=12", "batch=4"),
-    "loop": ("steps=2", "tasks=2", "k=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
+    "loop": ("steps=2", "tasks_per_step=2", "group_size=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
 }
 
 

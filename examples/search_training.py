@@ -35,7 +35,7 @@ HASTE = 0.2
 DEMONSTRATIONS = 12_000
 SHORT = {
     "bc": ("steps=2", "batch=4", "eval.episodes=2", "eval.every=2"),
-    "loop": ("steps=2", "tasks=2", "k=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
+    "loop": ("steps=2", "tasks_per_step=2", "group_size=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
 }
 WORDS = {
     "bc": ("nano.tokenizer=word", "nano.context_length=1024", "agent.max_tokens=16"),

@@ -77,7 +77,7 @@ class EntropyBranching(Config):
         wanted = (size + 1) // 2 if self.initial is None else self.initial
         if wanted > size:
             raise UsageError(
-                f"branching.initial = {wanted} exceeds k = {size}, the number of episodes per task; lower it"
+                f"branching.initial = {wanted} exceeds group_size = {size}, the number of episodes per task; lower it"
             )
         return wanted
 

@@ -18,7 +18,7 @@ import torch
 from ..errors import UsageError
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
-from .algorithms.archer import ArcherRule, awr_weight, centred, described, judged, token_credit
+from .algorithms.archer import ArcherRule, awr_weight, centered, described, judged, token_credit
 from .archer_doubly_robust import learn_doubly_robust
 from .archer_gate import GatedExperience, Measured, decide, measure, refuse_without_forks
 from .archer_pretraining import pretrain_critic
@@ -179,7 +179,7 @@ def reinforce(config: ArcherConfig, run: Run, parts: Hierarchy, utterances: Sequ
         rows = parts.reference.scored(rows)
     # A mean over utterances of sums over tokens, as in the paper.
     rows = rows.with_weight(normalizer(rows, "const", denominator=len(utterances)))
-    compared_B = centred(advantage_B, [said.prompt_ids for said in utterances], config.centred)
+    compared_B = centered(advantage_B, [said.prompt_ids for said in utterances], config.centered)
     paid = token_credit(rows, compared_B, parts.baseline)
     objective = config.loss.objective()
     if config.actor == "reinforce":

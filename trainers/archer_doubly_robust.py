@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from ..tasks.rng import Rng
-from .algorithms.archer import centred, described, judged
+from .algorithms.archer import centered, described, judged
 from .algorithms.doubly_robust import Outcomes, combined, outcomes, with_own_old, with_terms
 from .archer_settings import ArcherConfig
 from .collect.resample import fresh_utterances
@@ -63,9 +63,9 @@ def update(
     if reference is not None:
         rows = reference.scored(rows)
     control_F = settings.control * judged(critic, fresh)
-    control_F = centred(control_F, [said.prompt_ids for said in fresh], config.centred)
+    control_F = centered(control_F, [said.prompt_ids for said in fresh], config.centered)
     outcome_N = found.advantage_N - settings.control * found.control_N
-    if config.centred != "none":  # errors of V that all turns share would only add variance
+    if config.centered != "none":  # errors of V that all turns share would only add variance
         outcome_N = outcome_N - outcome_N.mean()
     outcome_R = outcome_N[torch.tensor(drawn)]
     paid = with_terms(rows, outcome_R, control_F)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 
 from ..config import Config, beneath
-from .algorithms.archer import ActorKind, Centring, CriticKind
+from .algorithms.archer import ActorKind, Centering, CriticKind
 from .algorithms.doubly_robust import DoublyRobustConfig
 from .collect.demonstrations import DemonstrationConfig
 from .critics.gate import CriticGateConfig
@@ -33,6 +33,8 @@ class CriticPretrainingConfig(Config):
 
 class ArcherConfig(PolicyConfig):
     """Settings of an ArCHer run. A step is one iteration; the paper's values are given where the defaults differ."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"centred": "centered"}
 
     model: str
     """The model folder to start from: a model that can act, if badly, such as one from behavior cloning."""
@@ -75,12 +77,12 @@ class ArcherConfig(PolicyConfig):
     actor: ActorKind = "reinforce"
     """Loss of the actor: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay, or
     ``doubly_robust``: the outcomes of recent turns, with Q of fresh utterances as control variate. The last one sets
-    ``utterances = 4``, ``centred = "state"`` and ``loss.max_kl = 0.1``, unless you set them."""
+    ``utterances = 4``, ``centered = "state"`` and ``loss.max_kl = 0.1``, unless you set them."""
     doubly_robust: DoublyRobustConfig = DoublyRobustConfig()
     """Settings of the actor ``doubly_robust``."""
     utterances: int = pydantic.Field(default=1, ge=1)
     """Fresh utterances in each state of an actor update (paper: 1); ``batch`` always counts utterances."""
-    centred: Centring = "none"
+    centered: Centering = "none"
     """Mean to subtract from the advantages of ``reinforce`` and ``ppo`` (paper: ``none``): that of the ``batch``, or of
     the *other* utterances in the same ``state``. Errors of V are noise: their expected gradient is 0, but they add
     variance, and among utterances in one state they cancel."""
@@ -110,7 +112,7 @@ class ArcherConfig(PolicyConfig):
         """Return the given settings, completed by those that follow from the actor."""
         if given.get("actor") != "doubly_robust":
             return given
-        return beneath({"utterances": 4, "centred": "state", "loss": {"max_kl": 0.1}}, given)
+        return beneath({"utterances": 4, "centered": "state", "loss": {"max_kl": 0.1}}, given)
 
     @pydantic.model_validator(mode="after")
     def _targets(self) -> Self:

@@ -8,9 +8,9 @@ penalty, no division by a standard deviation. Run it with ``turnwise train loop 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import pydantic
 import torch
@@ -36,13 +36,15 @@ from .script import script
 class LoopConfig(PolicyConfig):
     """Settings of a LOOP run. The defaults suit a nano model on a CPU; the paper's are given where they differ."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"k": "group_size", "tasks": "tasks_per_step", "level": "ratio_level"}
+
     out: str = "runs/loop"
     """The run's folder."""
-    tasks: int = pydantic.Field(default=12, ge=1)
+    tasks_per_step: int = pydantic.Field(default=12, ge=1)
     """Tasks per step (paper: 40)."""
-    k: int = pydantic.Field(default=6, ge=2)
+    group_size: int = pydantic.Field(default=6, ge=2)
     """Attempts per task."""
-    level: Level = "token"
+    ratio_level: Level = "token"
     """Unit of an importance ratio: ``token``, ``turn`` or ``trajectory``."""
     epsilon: float = pydantic.Field(default=0.1, gt=0)
     """Ratios are clipped to [1/(1+ε), 1+ε]."""
@@ -79,7 +81,7 @@ class LoopConfig(PolicyConfig):
 
     def plan(self) -> Plan:
         # Updates that are skipped or aborted do not count: a linear schedule may end above 0, and never too early.
-        updates = self.steps * self.epochs * parts_of(self.tasks * self.k, self.minibatch)
+        updates = self.steps * self.epochs * parts_of(self.tasks_per_step * self.group_size, self.minibatch)
         optimizer = self.optimizer.until(updates)
         return Plan("loop", optimizer, self.overlap, many_processes=True, correction=self.is_mode)
 
@@ -88,7 +90,7 @@ class LoopTrainer(Trainer[LoopConfig]):
     """LOOP's part in the training loop: play groups of attempts, learn from them, keep nothing."""
 
     async def collect(self) -> Collected:
-        return await self.run.collect(self.config.tasks, self.config.k)
+        return await self.run.collect(self.config.tasks_per_step, self.config.group_size)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         return await self.run.learn(partial(iterate, self.config, self.run.learner, groups, version=self.run.step))
@@ -117,7 +119,7 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
     # A constant denominator: neither a filtered episode nor a lost one changes the weight of the others.
     rows = rows.with_weight(normalizer(rows, "traj_mean", denominator=config.minibatch))
     objective = Objective(
-        config.level,
+        config.ratio_level,
         loop_bounds(config.epsilon),
         is_mode=correction_for(config.is_mode, {}),
         is_cap=config.is_cap,

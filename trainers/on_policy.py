@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 import torch
@@ -50,28 +50,39 @@ from .script import script
 class OnPolicyConfig(PolicyConfig):
     """Settings of an on-policy run. The algorithm's name sets what its paper fixes, unless you set it."""
 
+    renamed: ClassVar[Mapping[str, str]] = {
+        "k": "group_size",
+        "tasks": "tasks_per_step",
+        "shared": "shared_token_weight",
+        "sampling": "group_filter",
+        "normaliser": "normalizer",
+    }
+    renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = {
+        "shared_token_weight": {"once": "split", "each": "full"}
+    }
+
     out: str = "runs/on-policy"
     """The run's folder (default: ``runs/`` and the algorithm's name)."""
     algorithm: AnyAlgorithm
     """The rule of credit: ``algorithm.name`` and that algorithm's own settings."""
     modulators: tuple[AnyModulator, ...] = ()
     """Rules that rescale the algorithm's advantages, in this order: tables ``[[modulators]]`` with a ``name``."""
-    tasks: int = pydantic.Field(default=12, ge=1)
+    tasks_per_step: int = pydantic.Field(default=12, ge=1)
     """Tasks per step."""
-    k: int = pydantic.Field(default=6, ge=1)
+    group_size: int = pydantic.Field(default=6, ge=1)
     """Attempts per task."""
     branching: AnyStrategy | None = None
     """Branching in the middle of episodes: ``branching.strategy`` and its settings (default: whole attempts only)."""
-    shared: Literal["once", "each"] = "once"
-    """Weight of a token that several episodes share because they branched after it: divided among them (``once``), or
-    full in each (``each``)."""
-    sampling: DynamicSampling = DynamicSampling()
+    shared_token_weight: Literal["split", "full"] = "split"
+    """Weight of a token that several episodes share because they branched after it: divided among them (``split``), or
+    ``full`` in each."""
+    group_filter: DynamicSampling = DynamicSampling()
     """Filter of the groups to learn from."""
     epochs: int = pydantic.Field(default=1, ge=1)
     """Passes over each step's episodes."""
     minibatch: int | None = pydantic.Field(default=None, ge=1)
     """Episodes per optimizer step (default: all in one)."""
-    normaliser: Normalizer = "traj_mean"
+    normalizer: Normalizer = "traj_mean"
     """Mean of the loss, which weights each token: see ``trainers/learning/normalizers.py``."""
     denominator: float | None = pydantic.Field(default=None, gt=0)
     """Constant that divides the loss of every update, instead of the average number of trajectories, tokens or
@@ -103,22 +114,27 @@ class OnPolicyConfig(PolicyConfig):
     @pydantic.model_validator(mode="after")
     def _sensible(self) -> Self:
         refuse_greedy(self.agent)
-        if self.k < self.algorithm.smallest_group:
+        if self.group_size < self.algorithm.smallest_group:
             raise ValueError(
-                f"k={self.k} attempts per task leave {self.algorithm.name} without a baseline: it compares attempts at "
-                f"the same task, so k must be {self.algorithm.smallest_group} at least"
+                f"group_size={self.group_size} leaves {self.algorithm.name} without a baseline: it compares attempts "
+                f"at the same task, so group_size must be {self.algorithm.smallest_group} at least"
             )
         name, wanted = self.algorithm.name, self.algorithm.strategy
         refuse_mismatch(
-            name, wanted, self.branching, k=self.k, overlap=self.overlap.enabled, program=self.agent.program is not None
+            name,
+            wanted,
+            self.branching,
+            group_size=self.group_size,
+            overlap=self.overlap.enabled,
+            program=self.agent.program is not None,
         )
-        if self.normaliser == "const" and self.denominator is None:
-            raise ValueError("normaliser='const' divides by a constant: set denominator")
+        if self.normalizer == "const" and self.denominator is None:
+            raise ValueError("normalizer='const' divides by a constant: set denominator")
         return self
 
     def plan(self) -> Plan:
         learning = max(self.steps - (self.values.warmup if self.algorithm.needs_values else 0), 1)
-        updates = learning * self.epochs * parts_of(self.tasks * self.k, self.minibatch)
+        updates = learning * self.epochs * parts_of(self.tasks_per_step * self.group_size, self.minibatch)
         optimizer, correction = self.optimizer.until(updates), self.loss.is_mode
         return Plan(self.algorithm.name, optimizer, self.overlap, many_processes=True, correction=correction)
 
@@ -168,7 +184,11 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
 
     async def collect(self) -> Drawn:
         config, run = self.config, self.run
-        return await draw(lambda tasks: run.collect(tasks, config.k, config.branching), config.tasks, config.sampling)
+        return await draw(
+            lambda tasks: run.collect(tasks, config.group_size, config.branching),
+            config.tasks_per_step,
+            config.group_filter,
+        )
 
     def check(self, episode: Episode) -> None:
         super().check(episode)
@@ -214,7 +234,7 @@ def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, ve
     for modulator in config.modulators:
         rows = modulator.modulate(batch, rows)
     rows = weighted(config, rows, len(batch.episodes))
-    if config.shared == "once":
+    if config.shared_token_weight == "split":
         rows = counted_once(batch, rows)
     if not warming:
         objective = objective_at(version, config, parts, rows)
@@ -234,11 +254,11 @@ def objective_at(step: int, config: OnPolicyConfig, parts: Parts, rows: Rows) ->
 
 
 def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
-    """Return the rows with the weight of each token in an update: the mean ``normaliser`` of a minibatch."""
+    """Return the rows with the weight of each token in an update: the mean ``normalizer`` of a minibatch."""
     if config.denominator is not None:
-        weight_T = normalizer(rows, config.normaliser, denominator=config.denominator)
+        weight_T = normalizer(rows, config.normalizer, denominator=config.denominator)
     else:
-        weight_T = normalizer(rows, config.normaliser) * parts_of(episodes, config.minibatch)
+        weight_T = normalizer(rows, config.normalizer) * parts_of(episodes, config.minibatch)
     return rows.with_weight(weight_T)
 
 

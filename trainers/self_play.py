@@ -38,11 +38,11 @@ class SelfPlayConfig(LoopConfig):
     """The solver's environment; the proposer and the reader act as it does, by tools or by tags."""
     out: str = "runs/self-play"
     """The run's folder."""
-    tasks: int = pydantic.Field(default=8, ge=1)
+    tasks_per_step: int = pydantic.Field(default=8, ge=1)
     """Answers per step to propose questions for."""
     proposals: int = pydantic.Field(default=4, ge=2)
     """Attempts of the proposer at every answer."""
-    k: int = pydantic.Field(default=4, ge=2)
+    group_size: int = pydantic.Field(default=4, ge=2)
     """Attempts of the solver at every verified question."""
     readings: int = pydantic.Field(default=1, ge=1)
     """Attempts of the reader at every question; all must be right, or it does not count."""
@@ -56,7 +56,7 @@ class SelfPlayConfig(LoopConfig):
         return self
 
     def plan(self) -> Plan:
-        episodes = self.tasks * self.proposals * (1 + self.k)  # if every question is verified
+        episodes = self.tasks_per_step * self.proposals * (1 + self.group_size)  # if every question is verified
         updates = self.steps * self.epochs * parts_of(episodes, self.minibatch)
         optimizer = self.optimizer.until(updates)
         return Plan("self-play", optimizer, family=_game(self).family, correction=self.is_mode)
@@ -72,7 +72,7 @@ class SelfPlayTrainer(Trainer[SelfPlayConfig]):
     async def collect(self) -> Round:
         config, run = self.config, self.run
         options = config.episodes.options(seed=round_seed("train", config.seed, run.step))
-        return run.record(await self.game.round(run.agent, run.sampler.peek(config.tasks), options))
+        return run.record(await self.game.round(run.agent, run.sampler.peek(config.tasks_per_step), options))
 
     async def aclose(self) -> None:
         await self.game.aclose()
@@ -88,7 +88,7 @@ def train(config: SelfPlayConfig) -> RunResult:
 
 def _game(config: SelfPlayConfig) -> SelfPlay:
     kwargs: dict[str, Any] = {**find(config.env).kwargs, **config.episodes.env_kwargs}
-    return SelfPlay(config.env, kwargs, config.proposals, config.k, config.readings, config.others)
+    return SelfPlay(config.env, kwargs, config.proposals, config.group_size, config.readings, config.others)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

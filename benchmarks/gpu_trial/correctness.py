@@ -90,7 +90,7 @@ def one_step(model: Any, options: Mapping[str, Any]) -> tuple[float, float]:
     rows = judge.recompute_old(random_rows(4, 96, model.config.vocab_size))
     noise = torch.randn(len(rows), generator=torch.Generator().manual_seed(5))
     rows = rows.with_logp_old(rows.logp_old + 0.15 * noise)  # so that ratios differ from 1, and some are clipped
-    metrics = learner.step(rows, Objective(level="token", clip=(0.8, 1.2))).metrics
+    metrics = learner.step(rows, Objective(ratio_level="token", clip=(0.8, 1.2))).metrics
     return metrics["loss"], metrics["grad_norm"]
 
 
@@ -101,14 +101,14 @@ def lora(trial: Trial) -> dict[str, Any]:
     model = get_peft_model(random_model(plan=True), LoraConfig(r=4, target_modules="all-linear")).to(trial.device)
     learner = Learner(model, OptimizerConfig(autocast="bfloat16"))
     rows = random_rows(4, 96, model.config.vocab_size)
-    update = learner.step(rows, Objective(level="token", clip=(0.8, 1.2)))
+    update = learner.step(rows, Objective(ratio_level="token", clip=(0.8, 1.2)))
     return {"ok": update.stepped, "trainable": learner.trainable, "grad_norm": update.metrics["grad_norm"]}
 
 
 def resumed(trial: Trial) -> dict[str, Any]:
     """Make two updates in a row, and the second again from the state after the first."""
     rows = random_rows(4, 96, 512)
-    objective, options = Objective(level="token", clip=(0.8, 1.2)), OptimizerConfig()
+    objective, options = Objective(ratio_level="token", clip=(0.8, 1.2)), OptimizerConfig()
     first = Learner(random_model(plan=True).to(trial.device), options)
     first.step(rows, objective)
     kept = copy.deepcopy((first.model.state_dict(), first.state_dict()))

@@ -46,7 +46,7 @@ def update(trial: Trial, name: str, shape: tuple[int, int]) -> dict[str, Any]:
     model = random_model(plan=trial.plan).to(trial.device, dtype)
     learner = Learner(model, OptimizerConfig(microbatch_tokens=max(16_384, length), **VARIANTS[name]))
     rows = random_rows(count, length, model.config.vocab_size)
-    objective = Objective(level="token", clip=(0.8, 1.2))
+    objective = Objective(ratio_level="token", clip=(0.8, 1.2))
     learner.step(rows, objective)
     wait = torch.cuda.synchronize if trial.device == "cuda" else lambda: None
     if trial.device == "cuda":
@@ -73,7 +73,10 @@ def profiled(trial: Trial) -> dict[str, Any]:
     count, length = (2, 128) if trial.plan else SHAPES["8k x 2"]
     model = random_model(plan=trial.plan).to(trial.device)
     learner = Learner(model, OptimizerConfig(microbatch_tokens=max(16_384, length), autocast="bfloat16"))
-    rows, objective = random_rows(count, length, model.config.vocab_size), Objective(level="token", clip=(0.8, 1.2))
+    rows, objective = (
+        random_rows(count, length, model.config.vocab_size),
+        Objective(ratio_level="token", clip=(0.8, 1.2)),
+    )
     learner.step(rows, objective)
     kinds = [torch.profiler.ProfilerActivity.CPU]
     kinds += [torch.profiler.ProfilerActivity.CUDA] if trial.device == "cuda" else []

@@ -77,13 +77,13 @@ def test_it_goes_on_where_it_stopped_and_only_with_the_same_settings(
         "env": "turnwise/MazeU-v0",
         "turns": 8,
         "steps": 2,
-        "tasks": 2,
-        "k": 2,
+        "tasks_per_step": 2,
+        "group_size": 2,
         "every": 1,
         "episodes": 4,
         "cloned": 5,
     }
-    words = ["--out", str(tmp_path / "kept"), *(f"--{name}={value}" for name, value in small.items())]
+    words = ["--out", str(tmp_path / "kept"), *(f"--{name.replace('_', '-')}={value}" for name, value in small.items())]
     bench.main([*words, "--seeds", "1"])
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
     bench.main([*words, "--seeds", "1", "--json", str(tmp_path / "found.json")])

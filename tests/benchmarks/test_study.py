@@ -56,13 +56,13 @@ script = "loop"
 config = "loop-maze"
 after = "bc"
 swept = "optimizer.lr"
-settings = { tasks = 2, k = 2, minibatch = 4 }
+settings = { tasks_per_step = 2, group_size = 2, minibatch = 4 }
 
 [[learner]]
 name = "turns"
 like = "fast"
 seeds = 1
-settings = { level = "turn" }
+settings = { ratio_level = "turn" }
 """
 
 
@@ -83,8 +83,8 @@ def load_study(name: str) -> Any:
     return importlib.import_module("study_config").load_study(name)
 
 
-def normalised(value: float, low: float, middle: float, high: float) -> float:
-    found: float = importlib.import_module("study_config").normalised(value, low, middle, high)
+def normalized(value: float, low: float, middle: float, high: float) -> float:
+    found: float = importlib.import_module("study_config").normalized(value, low, middle, high)
     return found
 
 
@@ -125,16 +125,16 @@ def test_noise_has_the_size_of_the_critics_advantages_and_not_their_order(monkey
 
 
 def test_the_score_is_0_50_and_100_at_its_three_marks() -> None:
-    marks = [normalised(value, -101.0, -83.0, -6.84) for value in (-101.0, -83.0, -6.84)]
+    marks = [normalized(value, -101.0, -83.0, -6.84) for value in (-101.0, -83.0, -6.84)]
     assert marks == pytest.approx([0.0, 50.0, 100.0])
-    assert normalised(-92.0, -101.0, -83.0, -6.84) == pytest.approx(25.0)
-    assert normalised(-44.92, -101.0, -83.0, -6.84) == pytest.approx(75.0)
-    assert normalised(-119.0, -101.0, -83.0, -6.84) == pytest.approx(-50.0), "worse than the floor is not hidden"
+    assert normalized(-92.0, -101.0, -83.0, -6.84) == pytest.approx(25.0)
+    assert normalized(-44.92, -101.0, -83.0, -6.84) == pytest.approx(75.0)
+    assert normalized(-119.0, -101.0, -83.0, -6.84) == pytest.approx(-50.0), "worse than the floor is not hidden"
 
 
 @given(st.lists(st.floats(-1000, 0), min_size=2, max_size=2))
 def test_a_better_return_never_scores_less(returns: list[float]) -> None:
-    low, high = (normalised(value, -101.0, -60.0, -6.84) for value in sorted(returns))
+    low, high = (normalized(value, -101.0, -60.0, -6.84) for value in sorted(returns))
     assert low <= high + 1e-9
 
 
@@ -201,6 +201,16 @@ def test_other_settings_are_other_runs(plan: Any, small: Path) -> None:
     small.write_text(SMALL.replace("attempts = 1", "attempts = 2"))
     again = load_study(str(small))
     assert {name: plan.digest(again, name) for name in before} == before, "measuring otherwise needs no training"
+
+
+def test_the_results_of_release_0_1_are_those_of_the_renamed_settings(plan: Any) -> None:
+    study = load_study("limits")
+    kept = [json.loads(line) for line in (BENCHMARKS / "results" / "limits" / "results.jsonl").read_text().splitlines()]
+    assert {line["learner"] for line in kept} == {"bc", "ppo", "ppo-cut"}
+    assert {line["digest"] for line in kept} == {plan.digest(study, line["learner"]) for line in kept}
+    new = {"loss": {"ratio_level": "turn"}, "modulators": [{"centered": True}], "shared_token_weight": "split"}
+    old = {"loss": {"level": "turn"}, "modulators": [{"centred": True}], "shared": "once"}
+    assert plan.first_names(new) == old
 
 
 def test_a_learner_can_be_swept_only_over_something(tmp_path: Path) -> None:
@@ -334,7 +344,7 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     assert "| bc, blind | – | 2 |" in text
     assert "| oracle | – | 2 |" in text
     assert (docs / "results-small.png").stat().st_size > 1000
-    small.write_text(small.read_text().replace("k = 2", "k = 4").replace("batch = 16", "batch = 8"))
+    small.write_text(small.read_text().replace("group_size = 2", "group_size = 4").replace("batch = 16", "batch = 8"))
     with pytest.raises(UsageError, match="made by another version of this study"):
         report.write_report(study.load_study(str(small)), kept / "small", study.read_results(file), docs)
     assert (docs / "results.md").read_text() == text, "a table is never replaced by an empty one"

@@ -66,7 +66,7 @@ def test_a_clone_goes_on_where_it_ended_and_eval_agrees(
     assert "parser 'tools' (auto: the tool calls of the chat template)" in ran.err
     assert successes("runs/bc") == [0.0, 1.0]
 
-    on = ("model=runs/bc/model", "tasks=1", "k=2", "steps=1")
+    on = ("model=runs/bc/model", "tasks_per_step=1", "group_size=2", "steps=1")
     ran = run("train", "loop", *QUICK, *on, "--out", "runs/loop")
     assert ran.code == 0, ran.err
     assert successes("runs/loop")[0] == 1.0, "RL starts where the clone ended"

@@ -39,7 +39,17 @@ def test_clone_then_loop_then_eval(run: Run) -> None:
     assert ran.out.strip() == "runs/bc/model", "the model's folder goes to standard output, for a pipe"
     assert "bc 1/2  loss " in ran.err, "a log file shows that it lives"
     words = [word for word in SMALL if not word.startswith(("nano", "demonstrations", "batch"))]
-    ran = run("train", "loop", *words, "model=runs/bc/model", "steps=1", "tasks=2", "k=2", "--out", "runs/loop")
+    ran = run(
+        "train",
+        "loop",
+        *words,
+        "model=runs/bc/model",
+        "steps=1",
+        "tasks_per_step=2",
+        "group_size=2",
+        "--out",
+        "runs/loop",
+    )
     assert ran.code == 0, ran.err
     lines = [json.loads(line) for line in Path("runs/loop/metrics.jsonl").read_text().splitlines()]
     assert lines[-1]["step"] == 1
@@ -54,7 +64,14 @@ def test_clone_then_loop_then_eval(run: Run) -> None:
 def test_training_episodes_are_kept_to_be_read(run: Run) -> None:
     assert run("train", "bc", *SMALL, "steps=1", "--out", "runs/bc").code == 0
     words = [word for word in SMALL if not word.startswith(("nano", "demonstrations", "batch"))]
-    words += ["episodes.env_kwargs.max_turns=2", "model=runs/bc/model", "tasks=2", "k=2", "--out", "runs/loop"]
+    words += [
+        "episodes.env_kwargs.max_turns=2",
+        "model=runs/bc/model",
+        "tasks_per_step=2",
+        "group_size=2",
+        "--out",
+        "runs/loop",
+    ]
     assert run("train", "loop", *words, "steps=1", "keep_episodes=sample").code == 0
     assert run("train", "loop", "--out", "runs/loop", "--resume", "steps=2", "keep_episodes=all").code == 0
     steps = [episode.fingerprints["step"] for episode in load_episodes("runs/loop/training_episodes")]
@@ -66,7 +83,13 @@ def test_training_episodes_are_kept_to_be_read(run: Run) -> None:
 def test_a_run_that_taught_nothing_says_so_and_why(run: Run) -> None:
     assert run("train", "bc", *SMALL, "steps=1", "--out", "runs/bc").code == 0
     words = [word for word in SMALL if not word.startswith(("nano", "demonstrations", "batch", "agent.max_tokens"))]
-    words += ["agent.max_tokens=1", "episodes.env_kwargs.max_turns=2", "model=runs/bc/model", "tasks=2", "k=2"]
+    words += [
+        "agent.max_tokens=1",
+        "episodes.env_kwargs.max_turns=2",
+        "model=runs/bc/model",
+        "tasks_per_step=2",
+        "group_size=2",
+    ]
     ran = run("train", "loop", *words, "steps=1", "--out", "runs/loop")  # no move of the maze is one token
     assert ran.code == 0, ran.err
     assert "nothing was learned in step 1: in 2 groups all attempts at a task had the same return" in ran.err

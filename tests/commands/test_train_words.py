@@ -66,8 +66,8 @@ def test_a_folder_without_a_run_is_not_resumed(run: Run, words: tuple[str, ...])
 
 
 def test_defaults_that_a_paper_settles_are_listed_as_such(run: Run) -> None:
-    assert "normaliser [turn_mean]" in run("train", "m-grpo", "--settings").out
-    assert "loss.level [trajectory]" in run("train", "rloo", "--settings").out
+    assert "normalizer [turn_mean]" in run("train", "m-grpo", "--settings").out
+    assert "loss.ratio_level [trajectory]" in run("train", "rloo", "--settings").out
 
 
 @pytest.mark.parametrize("word", ALGORITHMS)
@@ -84,7 +84,7 @@ def test_the_file_of_a_run_gives_its_settings_back(word: str, tmp_path: Path) ->
         (("lop",), "unknown algorithm 'lop'; did you mean 'loop' or 'rloo'?"),
         (("m_grpo",), "did you mean 'm-grpo'"),
         (("xyzzy",), "choose from bc, loop, archer"),
-        (("grpo", *LEAST, "k=1"), "k=1 attempts per task leave grpo without a baseline"),
+        (("grpo", *LEAST, "group_size=1"), "group_size=1 leaves grpo without a baseline"),
         (
             ("gigpo", *LEAST, "algorithm.omgea=1"),
             "there is no setting 'algorithm.omgea'; did you mean 'algorithm.omega'?",
@@ -123,9 +123,11 @@ def test_a_checkpoint_of_another_algorithm_is_refused(run: Run) -> None:
     nano = ("nano.layers=1", "nano.hidden=32", "demonstrations.count=2", "batch=4")
     assert run("train", "bc", *small, *nano, "--out", "runs/bc").code == 0
     model = "model=runs/bc/model"
-    trained = run("train", "grpo", *small, model, "tasks=2", "k=2", "--out", "runs/one")
+    trained = run("train", "grpo", *small, model, "tasks_per_step=2", "group_size=2", "--out", "runs/one")
     assert trained.code == 0, trained.err
-    run("train", "rloo", *small, model, "tasks=2", "k=2", "--out", "runs/one", "--resume").refused("'grpo'", "'rloo'")
+    run("train", "rloo", *small, model, "tasks_per_step=2", "group_size=2", "--out", "runs/one", "--resume").refused(
+        "'grpo'", "'rloo'"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules.*:RuntimeWarning")

@@ -143,7 +143,7 @@ def test_the_wheel_has_every_data_file(call: Call) -> None:
 
 def test_training_goes_on_from_a_clone_and_resumes_from_its_folder(call: Call, clone: Path, folder: Path) -> None:
     """Settings of the model are taken over (A1), and a run's folder is enough to go on or to repeat it (B8)."""
-    words = (*QUIET, "model=runs/bc/model", "tasks=1", "k=2", "steps=1", "--out", "runs/loop")
+    words = (*QUIET, "model=runs/bc/model", "tasks_per_step=1", "group_size=2", "steps=1", "--out", "runs/loop")
     ran = call("turnwise", "train", "loop", "env=lamp.py", *words)
     assert ran.code == 0, ran.err
     assert successes(folder / "runs" / "loop")[0] == 1.0
@@ -158,7 +158,15 @@ def test_training_goes_on_from_a_clone_and_resumes_from_its_folder(call: Call, c
 
 
 def test_the_trainer_takes_a_file_as_a_module_too(call: Call, clone: Path) -> None:
-    words = ("env=lamp.py", *QUIET, "model=runs/bc/model", "tasks=1", "k=2", "steps=1", "out=runs/module")
+    words = (
+        "env=lamp.py",
+        *QUIET,
+        "model=runs/bc/model",
+        "tasks_per_step=1",
+        "group_size=2",
+        "steps=1",
+        "out=runs/module",
+    )
     ran = call("python", "-m", "turnwise.trainers.loop", *words)
     assert ran.code == 0, f"an environment's file is named as in `turnwise train` (C2): {ran.err}"
 

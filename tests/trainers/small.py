@@ -60,8 +60,8 @@ def looping(out: Path, model: Path, **changes: Any) -> LoopConfig:
         "out": str(out),
         "model": str(model),
         "steps": 6,
-        "tasks": 2,
-        "k": 3,
+        "tasks_per_step": 2,
+        "group_size": 3,
         "minibatch": 4,
         "checkpoint_every": 1,
         "eval": {"split": "train", "episodes": 4, "every": 3},
@@ -107,7 +107,15 @@ def interrupted(out: Path, model: Path, *words: str) -> int:
     Returns:
         The last step that it logged.
     """
-    settings = [f"out={out}", "steps=100000", f"env={ENV}", f"model={model}", "tasks=2", "k=2", "agent.context=last:1"]
+    settings = [
+        f"out={out}",
+        "steps=100000",
+        f"env={ENV}",
+        f"model={model}",
+        "tasks_per_step=2",
+        "group_size=2",
+        "agent.context=last:1",
+    ]
     settings += ["agent.max_tokens=4", "episodes.env_kwargs.max_turns=12", "eval.episodes=0", "threads=1"]
     command = [sys.executable, "-m", "turnwise.trainers.loop", *settings, "tensorboard=false", *words]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}

@@ -291,7 +291,7 @@ async def test_the_doubly_robust_actor_follows_outcomes_and_not_a_critic_that_co
 ) -> None:
     good, bad, state = 5, 6, (1, 2, 3)
     settings = config(tmp_path / "run", cloned / "model", actor="doubly_robust", optimizer={"lr": 1e-2}, epochs=1)
-    assert (settings.utterances, settings.centred, settings.loss.max_kl) == (4, "state", 0.1)
+    assert (settings.utterances, settings.centered, settings.loss.max_kl) == (4, "state", 0.1)
 
     class Contrary(Judge):
         def v(self, states: Any) -> torch.Tensor:
@@ -322,13 +322,13 @@ async def test_the_doubly_robust_actor_follows_outcomes_and_not_a_critic_that_co
     assert after[0] - before[0] > after[1] - before[1], "3 + 1 of the outcome against −1 of the critic"
 
 
-async def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path: Path, cloned: Path) -> None:
+async def test_centered_advantages_are_those_of_a_critic_without_offset(tmp_path: Path, cloned: Path) -> None:
     class Shifted(Judge):
         def advantage(self, states: Any, actions: Any) -> torch.Tensor:
             return super().advantage(states, actions) + 7.0
 
-    async def trained(name: str, judge: Any, centred: str) -> dict[str, Any]:
-        settings = config(tmp_path / name, cloned / "model", centred=centred, optimizer={"lr": 1e-2})
+    async def trained(name: str, judge: Any, centered: str) -> dict[str, Any]:
+        settings = config(tmp_path / name, cloned / "model", centered=centered, optimizer={"lr": 1e-2})
         async with open_run(settings) as run:
             said = [Utterance((1, 2, 3), (first, 0), (0.0, 0.0)) for first in (5, 6)]
             archer.reinforce(settings, run, archer.Hierarchy(judge, ArcherRule(), Replay(10)), said)
@@ -337,12 +337,12 @@ async def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path:
 
     plain, shifted = await trained("a", Judge(5), "none"), await trained("b", Shifted(5), "batch")
     assert all(torch.allclose(plain[name], shifted[name], atol=1e-4) for name in plain)
-    uncentred = await trained("c", Shifted(5), "none")
-    assert not all(torch.allclose(plain[name], uncentred[name], atol=1e-3) for name in plain)
+    uncentered = await trained("c", Shifted(5), "none")
+    assert not all(torch.allclose(plain[name], uncentered[name], atol=1e-3) for name in plain)
 
 
-@pytest.mark.parametrize("centred", ["none", "batch", "state"])
-async def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path, cloned: Path, centred: str) -> None:
+@pytest.mark.parametrize("centered", ["none", "batch", "state"])
+async def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path, cloned: Path, centered: str) -> None:
     """Fitted to uncentered values, it would put back the offset that centering removes."""
     fitted: list[torch.Tensor] = []
 
@@ -354,13 +354,13 @@ async def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path
             fitted.append(target_T[rows.mask])
             return {}
 
-    settings = config(tmp_path / "run", cloned / "model", centred=centred)
+    settings = config(tmp_path / "run", cloned / "model", centered=centered)
     async with open_run(settings) as run:
         said = [Utterance((1, 2, 3), (first, 0), (0.0, 0.0)) for first in (5, 6)]
         judge, baseline = Judge(5), Baseline()
         parts = archer.Hierarchy(judge, ArcherRule(), Replay(10), baseline)  # type: ignore[arg-type]
         archer.reinforce(settings, run, parts, said)
-    a = {"none": 1.0, "batch": 1.0, "state": 2.0}[centred]
+    a = {"none": 1.0, "batch": 1.0, "state": 2.0}[centered]
     assert fitted[0].tolist() == [a, a, -a, -a]
 
 

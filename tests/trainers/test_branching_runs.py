@@ -21,14 +21,14 @@ from .test_on_policy import config, running
 from .test_resume import same, state
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "arpo": {"k": 4, "branching": {"strategy": "entropy", "tokens": 4}},
-    "vine-ppo": {"k": 1, "branching": {"strategy": "vine", "rollouts": 2}},
+    "arpo": {"group_size": 4, "branching": {"strategy": "entropy", "tokens": 4}},
+    "vine-ppo": {"group_size": 1, "branching": {"strategy": "vine", "rollouts": 2}},
 }
 
 
 def test_naming_the_algorithm_names_its_strategy() -> None:
     assert isinstance(config("arpo").branching, EntropyBranching)
-    assert (config("arpo").k, config("arpo").shared) == (16, "once")
+    assert (config("arpo").group_size, config("arpo").shared_token_weight) == (16, "split")
     assert config("arpo", branching={"weight": 0.5}).branching == EntropyBranching(weight=0.5)
     assert isinstance(config("vine-ppo").branching, StateValues)
     assert config("grpo").branching is None
@@ -44,9 +44,9 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
         ("arpo", {"branching": {"strategy": "vine"}}, "plays, not 'vine'"),
         ("vine-ppo", {"branching": {"strategy": "entropy"}}, "vine-ppo gives credit to what .* plays, not 'entropy'"),
         ("grpo", {"branching": {"strategy": "vine"}}, "9 rollouts from each state .* grpo makes no use of values"),
-        ("arpo", {"k": 4, "branching": {"initial": 5}}, r"branching.initial = 5 exceeds k = 4"),
+        ("arpo", {"group_size": 4, "branching": {"initial": 5}}, r"branching.initial = 5 exceeds group_size = 4"),
         ("arpo", {"overlap": {"enabled": True}}, "overlap.enabled plays whole attempts only"),
-        ("arpo", {"k": 1}, "without a baseline"),
+        ("arpo", {"group_size": 1}, "without a baseline"),
         ("vine-ppo", {"agent": {"program": "true"}}, "a program cannot be forked there: leave one out"),
     ],
 )

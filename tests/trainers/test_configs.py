@@ -59,8 +59,8 @@ def test_a_shipped_configuration_parses_and_names_what_exists(path: Path) -> Non
 
 
 SHRUNKEN: dict[str, Any] = {
-    "tasks": 3,
-    "k": 3,
+    "tasks_per_step": 3,
+    "group_size": 3,
     "rollouts": 4,
     "batch": 8,
     "minibatch": 6,
@@ -80,8 +80,8 @@ def shrunken(config: TrainConfig, out: Path, model: Path | None, *, steps: int =
     given = asked.get("episodes", {}).pop("env_kwargs", {})
     acting = {name: value for name, value in given.items() if name == "actions"}
     sizes = {name: size for name, size in SHRUNKEN.items() if name in type(config).model_fields}
-    if asked.get("k") == 1:
-        sizes |= {"tasks": 6, "k": 1}
+    if asked.get("group_size") == 1:
+        sizes |= {"tasks_per_step": 6, "group_size": 1}
     changes = sizes | {
         "out": str(out),
         "steps": steps,
@@ -319,7 +319,7 @@ def test_a_script_reads_file_and_overrides(tmp_path: Path, capsys: pytest.Captur
     [
         (["env=e", "model=m", "stepz=3"], "there is no setting 'stepz'"),
         (["env=e"], "setting 'model' is missing"),
-        (["env=e", "model=m", "k=1"], "setting 'k'"),
+        (["env=e", "model=m", "group_size=1"], "setting 'group_size'"),
         (["--config", "nowhere.toml"], "cannot read configuration nowhere.toml"),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) ->
 @pytest.mark.parametrize("level", ["turn", "trajectory"])
 @pytest.mark.slow
 def test_all_ratio_levels_run(tmp_path: Path, cloned: Path, level: str) -> None:
-    result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, level=level))
+    result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, ratio_level=level))
     assert result.metrics["updates"] > 0
 
 
@@ -101,8 +101,8 @@ def test_bad_input_is_named_before_anything_is_written(tmp_path: Path, cloned: P
     small.run(small.looping(tmp_path / "a", cloned / "model", steps=1))
     with pytest.raises(UsageError, match="holds a run already"):
         small.run(small.looping(tmp_path / "a", cloned / "model", steps=1))
-    with pytest.raises(CheckpointError, match="k was 3, now 4"):
-        small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, k=4, resume=True))
+    with pytest.raises(CheckpointError, match="group_size was 3, now 4"):
+        small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, group_size=4, resume=True))
 
 
 @pytest.mark.slow
@@ -130,7 +130,9 @@ def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned:
     )
     checkpoint = run.folder.checkpoints.latest()
     assert checkpoint.step == 1
-    assert checkpoint.progress["cursor"] == config.tasks, "the cursor is at what was trained, not at what was played"
+    assert checkpoint.progress["cursor"] == config.tasks_per_step, (
+        "the cursor is at what was trained, not at what was played"
+    )
     assert checkpoint.pending.is_dir()
     resumed = small.run(config.model_copy(update={"resume": True}))
     assert (resumed.model / "model.safetensors").read_bytes() == (straight.model / "model.safetensors").read_bytes()

@@ -15,8 +15,8 @@ from turnwise.trainers.run.metrics import read_metrics
 from . import small
 
 SMALL = (
-    f"env={small.ENV}", "steps=2", "tasks=2", "k=4", "agent.show_tools=false", "episodes.env_kwargs.max_turns=12",
-    "eval.episodes=0", "progress=false", "tensorboard=false", "checkpoint_every=1",
+    f"env={small.ENV}", "steps=2", "tasks_per_step=2", "group_size=4", "agent.show_tools=false",
+    "episodes.env_kwargs.max_turns=12", "eval.episodes=0", "progress=false", "tensorboard=false", "checkpoint_every=1",
 )  # fmt: skip
 REPORTED = {
     "grpo-empg-maze": {"updates"},

@@ -39,8 +39,8 @@ def running(out: Path, model: Path, name: str, **changes: Any) -> OnPolicyConfig
         "model": str(model),
         "algorithm": {"name": name},
         "steps": 2,
-        "tasks": 2,
-        "k": 3,
+        "tasks_per_step": 2,
+        "group_size": 3,
         "checkpoint_every": 1,
         "eval": {"split": "train", "episodes": 2, "every": 0},
         "values": {"warmup": 1},
@@ -85,10 +85,10 @@ class Fitted:
 
 
 def test_the_paper_fills_in_what_nobody_set_and_a_person_wins() -> None:
-    assert (config("rloo").loss.level, config("rloo").epochs) == ("trajectory", 1)
-    assert config("rloo", loss={"level": "turn"}).loss.level == "turn"
+    assert (config("rloo").loss.ratio_level, config("rloo").epochs) == ("trajectory", 1)
+    assert config("rloo", loss={"ratio_level": "turn"}).loss.ratio_level == "turn"
     mixed = config("rloo", loss={"clip_high": 0.3}).loss
-    assert (mixed.level, mixed.clip_high) == ("trajectory", 0.3), "table by table, not as a whole"
+    assert (mixed.ratio_level, mixed.clip_high) == ("trajectory", 0.3), "table by table, not as a whole"
     assert config("m-grpo").loss.kl.coef > 0
     assert config("m-grpo", loss={"kl": {"coef": 0.0}}).loss.kl.coef == 0
     assert config("grpo", out="runs/mine").out == "runs/mine"
@@ -98,13 +98,13 @@ def test_the_paper_fills_in_what_nobody_set_and_a_person_wins() -> None:
 
 @pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if kind.smallest_group > 1])
 def test_a_group_of_one_is_refused_where_there_would_be_no_baseline(name: str) -> None:
-    with pytest.raises(pydantic.ValidationError, match=rf"k=1 attempts per task leave {name} without a baseline"):
-        config(name, k=1)
+    with pytest.raises(pydantic.ValidationError, match=rf"group_size=1 leaves {name} without a baseline"):
+        config(name, group_size=1)
 
 
 def test_a_constant_needs_one() -> None:
     with pytest.raises(pydantic.ValidationError, match="set denominator"):
-        config("grpo", normaliser="const")
+        config("grpo", normalizer="const")
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
@@ -120,7 +120,7 @@ def test_loop_is_this_script_with_rloos_credit_and_loops_loss(epochs: int) -> No
         minibatch=8,
         denominator=8,
         min_advantage=0.05,
-        loss={"level": "token", "bounds": "loop", "clip_low": 0.1, "clip_high": 0.1},
+        loss={"ratio_level": "token", "bounds": "loop", "clip_low": 0.1, "clip_high": 0.1},
     )
     iterate(mine, parts(other), played, version=0)
     assert torch.equal(one.table, other.table)
@@ -141,7 +141,7 @@ def test_the_weights_of_a_minibatch_are_a_mean_whatever_its_size() -> None:
 def test_while_the_critic_warms_up_the_policy_stands_still() -> None:
     model, critic = Bigram(), Fitted()
     before = model.table.detach().clone()
-    ppo = config("ppo", values={"warmup": 2}, k=1, min_advantage=0.5)
+    ppo = config("ppo", values={"warmup": 2}, group_size=1, min_advantage=0.5)
     metrics = iterate(ppo, parts(model, critic=critic), groups(1.0, 5.0), version=1)
     assert torch.equal(model.table, before)
     assert "updates" not in metrics
@@ -203,9 +203,9 @@ def test_an_episode_of_two_players_is_refused_before_anything_is_learned(name: s
 
 
 def test_a_linear_schedule_ends_with_the_run() -> None:
-    scheduled = config("grpo", steps=10, tasks=4, k=4, minibatch=8, epochs=3).plan().optimizer
+    scheduled = config("grpo", steps=10, tasks_per_step=4, group_size=4, minibatch=8, epochs=3).plan().optimizer
     assert scheduled.total == 10 * 3 * 2
-    warmed = config("ppo", steps=10, tasks=4, k=1, minibatch=4, epochs=1, values={"warmup": 4})
+    warmed = config("ppo", steps=10, tasks_per_step=4, group_size=1, minibatch=4, epochs=1, values={"warmup": 4})
     assert warmed.plan().optimizer.total == 6
     assert config("grpo", optimizer={"total": 7}).plan().optimizer.total == 7
 
@@ -231,7 +231,13 @@ def test_the_folder_belongs_to_the_algorithm(tmp_path: Path, cloned: Path) -> No
 
 @pytest.mark.slow
 def test_dropped_groups_are_drawn_past_and_a_resumed_run_is_bitwise_the_same(tmp_path: Path, cloned: Path) -> None:
-    changes: dict[str, Any] = {"sampling": {"max_rounds": 3}, "pool": 5, "tasks": 3, "k": 2, "eval": {"episodes": 0}}
+    changes: dict[str, Any] = {
+        "group_filter": {"max_rounds": 3},
+        "max_tasks": 5,
+        "tasks_per_step": 3,
+        "group_size": 2,
+        "eval": {"episodes": 0},
+    }
     changes["episodes"] = {"env_kwargs": {"max_turns": 4}}  # often too few, and then both attempts return the same
     straight = running(tmp_path / "straight", cloned / "model", "grpo", **changes, steps=4)
     on_policy.train(straight)
@@ -247,7 +253,7 @@ def test_dropped_groups_are_drawn_past_and_a_resumed_run_is_bitwise_the_same(tmp
 
 
 def test_overlapped_play_gives_further_groups_too(tmp_path: Path, cloned: Path) -> None:
-    changes = {"sampling": {"max_rounds": 2}, "overlap": {"enabled": True}, "eval": {"episodes": 0}}
+    changes = {"group_filter": {"max_rounds": 2}, "overlap": {"enabled": True}, "eval": {"episodes": 0}}
     result = on_policy.train(running(tmp_path / "run", cloned / "model", "grpo", **changes))
     lines = read_metrics(result.folder / "metrics.jsonl")
     assert [line["step"] for line in lines] == [1, 2]
@@ -260,7 +266,7 @@ def test_trap_24_killed_at_random_points_is_bitwise_the_same_run(tmp_path: Path,
     """With all that a run may hold: a critic, a reference, a history of entropies, groups drawn again."""
     changes: dict[str, Any] = {
         "steps": 4,
-        "sampling": {"max_rounds": 3 if name == "grpo" else 0},
+        "group_filter": {"max_rounds": 3 if name == "grpo" else 0},
         "loss": {"kl": {"coef": 0.01}, "smoothing": {"coef": 0.1}},
         "eval": {"episodes": 0},
     }

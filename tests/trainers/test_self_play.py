@@ -34,7 +34,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(out: Path, model: Path, **changes: Any) -> SelfPlayConfig:
-    sizes = {"tasks": 2, "proposals": 2, "k": 2, "minibatch": 4, "steps": 3, "checkpoint_every": 1}
+    sizes = {"tasks_per_step": 2, "proposals": 2, "group_size": 2, "minibatch": 4, "steps": 3, "checkpoint_every": 1}
     return SelfPlayConfig.model_validate({**SHARED, **sizes, "out": str(out), "model": str(model), **changes})
 
 
@@ -66,7 +66,14 @@ def test_a_run_that_went_on_is_the_run_that_never_stopped(tmp_path: Path, model:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"proposals": 1}, {"k": 1}, {"others": -1}, {"readings": 0}, {"overlap": {"enabled": True}}, {"tasks": 0}],
+    [
+        {"proposals": 1},
+        {"group_size": 1},
+        {"others": -1},
+        {"readings": 0},
+        {"overlap": {"enabled": True}},
+        {"tasks_per_step": 0},
+    ],
 )
 def test_what_cannot_be_is_refused(tmp_path: Path, model: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(pydantic.ValidationError):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from turnwise import Outcome
 from turnwise.errors import UnscoredEpisodeError
 from turnwise.trainers.collect.staleness import StalenessGate
-from turnwise.trainers.learning.advantages import bootstraps, centred, leave_one_out, turn_gae, turn_rewards
+from turnwise.trainers.learning.advantages import bootstraps, centered, leave_one_out, turn_gae, turn_rewards
 from turnwise.trainers.learning.groups import grouped, members, with_failures
 from turnwise.trainers.learning.loss import policy_loss
 from turnwise.trainers.learning.normalizers import normalizer
@@ -58,13 +58,13 @@ def test_trap_09_a_standard_deviation_inflates_easy_and_hard_tasks_and_is_off_by
     rare = [returning(float(i == 0), group="rare", name=f"r{i}") for i in range(8)]
     even = [returning(float(i < 4), group="even", name=f"e{i}") for i in range(8)]
     groups = grouped([*rare, *even])
-    plain, scaled = centred(*comparing(groups)), centred(*comparing(groups), scale="group")
+    plain, scaled = centered(*comparing(groups)), centered(*comparing(groups), scale="group")
     assert plain[:8].abs().sum() < plain[8:].abs().sum()
     assert scaled[0] / scaled[8] > plain[0] / plain[8] * 1.3
-    assert torch.equal(plain, centred(*comparing(groups), scale="none")), "off unless asked for"
+    assert torch.equal(plain, centered(*comparing(groups), scale="none")), "off unless asked for"
 
 
-@pytest.mark.parametrize("estimator", [leave_one_out, centred])
+@pytest.mark.parametrize("estimator", [leave_one_out, centered])
 def test_trap_10_a_group_of_one_has_no_advantage(estimator: object) -> None:
     """Trap 10: some libraries set the mean to 0 there, which makes the advantage the raw reward."""
     assert callable(estimator)

@@ -366,7 +366,7 @@ def test_loop_with_one_epoch_and_one_minibatch_is_rloo() -> None:
     model = Bigram(VOCABULARY)
     learner = Learner(model, OptimizerConfig(lr=0.1, max_grad_norm=1e9))
     config = LoopConfig(
-        env="none", model="none", level="trajectory", epochs=1, minibatch=6, min_advantage=0.0, max_kl=None
+        env="none", model="none", ratio_level="trajectory", epochs=1, minibatch=6, min_advantage=0.0, max_kl=None
     )
     seen: list[Tensor] = []
     model.table.register_hook(lambda grad: seen.append(grad.clone()))  # type: ignore[no-untyped-call]

@@ -37,8 +37,8 @@ class Algorithm(Config):
     """
 
     paper: ClassVar[Mapping[str, Any]] = {}
-    """Settings of the script that make the loss the paper's, e.g. ``{"epochs": 1, "loss": {"level": "trajectory"}}``;
-    whatever a user sets wins."""
+    """Settings of the script that make the loss the paper's, e.g. ``{"loss": {"ratio_level": "trajectory"}}``; whatever
+    a user sets wins."""
     needs_values: ClassVar[bool] = False
     """Whether ``credit`` needs a critic."""
     smallest_group: ClassVar[int] = 1

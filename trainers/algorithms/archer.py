@@ -24,7 +24,7 @@ from ..learning.utterances import Utterance
 
 CriticKind = Literal["td", "mc", "iql"]
 ActorKind = Literal["reinforce", "ppo", "awr", "doubly_robust"]
-Centring = Literal["none", "batch", "state"]
+Centering = Literal["none", "batch", "state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def awr_weight(advantage_B: Tensor, *, beta: float, cap: float) -> Tensor:
     return (advantage_B / beta).clamp(max=torch.tensor(cap).log().item()).exp()
 
 
-def centred(advantage_B: Tensor, states: Sequence[tuple[int, ...]], among: Centring) -> Tensor:
+def centered(advantage_B: Tensor, states: Sequence[tuple[int, ...]], among: Centering) -> Tensor:
     """``A_b`` less the mean of the batch, or of the *others* in the same state; unchanged if there are none.
 
     A term that depends on the state alone may be subtracted without changing any expectation, and other utterances in

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from ..critics.values import Values
-from ..learning.advantages import Scale, centred
+from ..learning.advantages import Scale, centered
 from ..learning.batch import Batch
 from .algorithm import Algorithm, Credit
 from .trees import action_U, copies_U
@@ -23,11 +23,15 @@ class ARPO(Algorithm):
     get the mean advantage of the leaves that share them. The two differ where a ratio is clipped, and in the weight of
     leaves of different lengths.
 
-    With either rule a shared token counts once here, by an equal part in each leaf (``shared = "once"``, a setting of
-    the script). In the paper it counts as often as it is repeated (``"each"``).
+    With either rule a shared token counts once here, by an equal part in each leaf: the script's setting
+    ``shared_token_weight`` is ``"split"``. In the paper it counts as often as it is repeated (``"full"``).
     """
 
-    paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean", "k": 16, "branching": {"strategy": "entropy"}}
+    paper: ClassVar[Mapping[str, Any]] = {
+        "normalizer": "traj_mean",
+        "group_size": 16,
+        "branching": {"strategy": "entropy"},
+    }
     smallest_group: ClassVar[int] = 2
     strategy: ClassVar[str | None] = "entropy"
 
@@ -41,7 +45,7 @@ class ARPO(Algorithm):
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put the advantage of each leaf on its tokens, or the mean of several leaves on those that they share."""
-        leaf_U = centred(batch.return_E, batch.group_E, scale=self.std)[batch.episode_U]
+        leaf_U = centered(batch.return_E, batch.group_E, scale=self.std)[batch.episode_U]
         if self.advantage == "hard" and leaf_U.numel():
             actions = action_U(batch)
             sums = torch.zeros(int(actions.max()) + 1, dtype=torch.float64).index_add_(0, actions, leaf_U.double())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import pydantic
 import torch
@@ -22,6 +23,8 @@ class EMPG(Modulator):
     the batch's mean afterwards keeps the bonus from rewarding every turn.
     """
 
+    renamed: ClassVar[Mapping[str, str]] = {"centred": "centered"}
+
     name: Literal["empg"] = "empg"
     """Entropy-modulated policy gradients."""
     k: float = pydantic.Field(default=1.0, ge=0)
@@ -30,7 +33,7 @@ class EMPG(Modulator):
     """Sharpness k' of f."""
     zeta: float = pydantic.Field(default=0.05, ge=0)
     """Weight ζ of the bonus."""
-    centred: bool = True
+    centered: bool = True
     """Subtract the mean over the batch's turns from the result."""
 
     def modulate(self, batch: Batch, rows: Rows) -> Rows:
@@ -39,7 +42,7 @@ class EMPG(Modulator):
         said_U = tokens_U > 0
         if not bool(said_U.any()):
             return rows
-        normal_U = normalised(sums_U / tokens_U.clamp_min(1), said_U)
+        normal_U = normalized(sums_U / tokens_U.clamp_min(1), said_U)
         scale_U = torch.exp(-self.k * normal_U)
         scale_U = scale_U / scale_U[said_U].mean()
         clarity_U = torch.zeros_like(scale_U)
@@ -47,13 +50,13 @@ class EMPG(Modulator):
         clarity_U[:-1] = torch.where(follows_U, torch.exp(-self.k_future * normal_U[1:]), 0.0)
         turn_T = rows.turn.clamp_min(0)
         advantage_T = rows.advantage.double() * scale_U[turn_T] + self.zeta * clarity_U[turn_T]
-        if self.centred:
+        if self.centered:
             mean_U = per_turn(batch, rows, advantage_T)[0] / tokens_U.clamp_min(1)
             advantage_T = advantage_T - mean_U[said_U].mean()
         return rows.with_token_advantage(advantage_T)
 
 
-def normalised(entropy_U: Tensor, said_U: Tensor) -> Tensor:
+def normalized(entropy_U: Tensor, said_U: Tensor) -> Tensor:
     """Ĥ = (H − min) / (max − min) over the turns that have tokens; 0 for all if these are equal."""
     low, high = entropy_U[said_U].min(), entropy_U[said_U].max()
     return torch.where(said_U & (high > low), (entropy_U - low) / (high - low).clamp_min(1e-300), 0.0)

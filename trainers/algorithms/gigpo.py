@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..critics.values import Values
-from ..learning.advantages import Scale, centred, returns_to_go
+from ..learning.advantages import Scale, centered, returns_to_go
 from ..learning.batch import Batch
 from .algorithm import Algorithm, Credit
 
@@ -23,7 +23,7 @@ class GiGPO(Algorithm):
     turns of the same episode. A state that occurs once has no comparison, so its ``A_S`` is 0.
     """
 
-    paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean"}
+    paper: ClassVar[Mapping[str, Any]] = {"normalizer": "traj_mean"}
     smallest_group: ClassVar[int] = 2
 
     name: Literal["gigpo"] = "gigpo"
@@ -38,8 +38,8 @@ class GiGPO(Algorithm):
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """``A_E + ω A_S`` on each sampled token of a turn."""
-        episode_E = centred(batch.return_E, batch.group_E, scale=self.std)
-        step_U = centred(returns_to_go(batch, self.gamma), anchors(batch), scale=self.std)
+        episode_E = centered(batch.return_E, batch.group_E, scale=self.std)
+        step_U = centered(returns_to_go(batch, self.gamma), anchors(batch), scale=self.std)
         return Credit(batch.rows.with_turn_advantage(episode_E[batch.episode_U] + self.omega * step_U))
 
 

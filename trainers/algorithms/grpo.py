@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from ..critics.values import Values
-from ..learning.advantages import Scale, centred
+from ..learning.advantages import Scale, centered
 from ..learning.batch import Batch
 from .algorithm import Algorithm, Credit
 
@@ -16,10 +16,10 @@ class GRPO(Algorithm):
 
     Unlike the paper's, the default divides by nothing. A deviation in the group gives more weight to tasks whose
     attempts differ *little*, and a mean over each trajectory's tokens gives more weight to short ones (Dr. GRPO, Liu
-    et al., arXiv 2503.20783). With ``normaliser="traj_sum"`` neither is left, which is Dr. GRPO but for a constant.
+    et al., arXiv 2503.20783). With ``normalizer="traj_sum"`` neither is left, which is Dr. GRPO but for a constant.
     """
 
-    paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean"}
+    paper: ClassVar[Mapping[str, Any]] = {"normalizer": "traj_mean"}
     smallest_group: ClassVar[int] = 2
 
     name: Literal["grpo"] = "grpo"
@@ -30,4 +30,4 @@ class GRPO(Algorithm):
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """``(R_i − R̄) / std`` on every sampled token of trajectory i."""
-        return Credit(batch.rows.with_advantage(centred(batch.return_E, batch.group_E, scale=self.std)))
+        return Credit(batch.rows.with_advantage(centered(batch.return_E, batch.group_E, scale=self.std)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from ..critics.values import Values
-from ..learning.advantages import Scale, centred
+from ..learning.advantages import Scale, centered
 from ..learning.batch import Batch
 from .algorithm import Algorithm, Credit
 
@@ -20,7 +20,7 @@ class MGRPO(Algorithm):
     """
 
     paper: ClassVar[Mapping[str, Any]] = {
-        "normaliser": "turn_mean",
+        "normalizer": "turn_mean",
         "loss": {"kl": {"coef": 1e-3, "estimator": "k3"}},
     }
     smallest_group: ClassVar[int] = 2
@@ -32,4 +32,4 @@ class MGRPO(Algorithm):
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put the z-score of ``R_i`` in its group on every sampled token of trajectory i."""
-        return Credit(batch.rows.with_advantage(centred(batch.return_E, batch.group_E, scale=self.std)))
+        return Credit(batch.rows.with_advantage(centered(batch.return_E, batch.group_E, scale=self.std)))

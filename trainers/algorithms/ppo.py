@@ -24,7 +24,7 @@ from .algorithm import Algorithm, Credit
 class PPO(Algorithm):
     """Generalized advantages, and λ-returns as targets of the critic."""
 
-    paper: ClassVar[Mapping[str, Any]] = {"epochs": 4, "minibatch": 16, "normaliser": "token_mean"}
+    paper: ClassVar[Mapping[str, Any]] = {"epochs": 4, "minibatch": 16, "normalizer": "token_mean"}
     needs_values: ClassVar[bool] = True
 
     name: Literal["ppo"] = "ppo"

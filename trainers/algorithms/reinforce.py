@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..critics.values import Values
-from ..learning.advantages import centred, returns_to_go
+from ..learning.advantages import centered, returns_to_go
 from ..learning.batch import Batch
 from .algorithm import Algorithm, Credit
 
@@ -23,7 +23,7 @@ class Reinforce(Algorithm):
     few episodes, RLOO is the unbiased choice. An episode that a limit cut off counts with the rewards it got.
     """
 
-    paper: ClassVar[Mapping[str, Any]] = {"epochs": 1, "normaliser": "traj_sum", "loss": {"kind": "reinforce"}}
+    paper: ClassVar[Mapping[str, Any]] = {"epochs": 1, "normalizer": "traj_sum", "loss": {"kind": "reinforce"}}
 
     name: Literal["reinforce"] = "reinforce"
     """REINFORCE."""
@@ -52,5 +52,5 @@ class Reinforce(Algorithm):
         if self.baseline == "none":
             return return_U
         if self.baseline == "turn_index":
-            return centred(return_U, batch.place_U)
-        return centred(return_U, torch.zeros_like(batch.place_U))
+            return centered(return_U, batch.place_U)
+        return centered(return_U, torch.zeros_like(batch.place_U))

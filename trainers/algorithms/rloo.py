@@ -18,7 +18,7 @@ class RLOO(Algorithm):
     moved, since the one ratio of a trajectory is 1 in the first pass.
     """
 
-    paper: ClassVar[Mapping[str, Any]] = {"epochs": 1, "normaliser": "traj_mean", "loss": {"level": "trajectory"}}
+    paper: ClassVar[Mapping[str, Any]] = {"epochs": 1, "normalizer": "traj_mean", "loss": {"ratio_level": "trajectory"}}
     smallest_group: ClassVar[int] = 2
 
     name: Literal["rloo"] = "rloo"

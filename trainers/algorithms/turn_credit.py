@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import pydantic
 
 from ..critics.values import Values
-from ..learning.advantages import Scale, centred, returns_to_go
+from ..learning.advantages import Scale, centered, returns_to_go
 from ..learning.batch import Batch
 from .algorithm import Algorithm, Credit
 
@@ -21,7 +21,7 @@ class TurnCredit(Algorithm):
     has no comparison; with ``outcome`` above 0 it still shares in the episode's advantage.
     """
 
-    paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean"}
+    paper: ClassVar[Mapping[str, Any]] = {"normalizer": "traj_mean"}
     smallest_group: ClassVar[int] = 2
 
     name: Literal["turn-credit"] = "turn-credit"
@@ -38,6 +38,6 @@ class TurnCredit(Algorithm):
         """Compare the return from each turn on with the group's at the same index, for all of the turn's tokens."""
         place_U = batch.place_U
         longest = int(place_U.max()) + 1 if place_U.numel() else 1
-        turn_U = centred(returns_to_go(batch, self.gamma), batch.group_U * longest + place_U, scale=self.std)
-        episode_E = centred(batch.return_E, batch.group_E, scale=self.std)
+        turn_U = centered(returns_to_go(batch, self.gamma), batch.group_U * longest + place_U, scale=self.std)
+        episode_E = centered(batch.return_E, batch.group_E, scale=self.std)
         return Credit(batch.rows.with_turn_advantage(turn_U + self.outcome * episode_E[batch.episode_U]))

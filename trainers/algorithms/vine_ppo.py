@@ -26,8 +26,8 @@ class VinePPO(Algorithm):
 
     paper: ClassVar[Mapping[str, Any]] = {
         "epochs": 2,
-        "normaliser": "token_mean",
-        "k": 8,
+        "normalizer": "token_mean",
+        "group_size": 8,
         "branching": {"strategy": "vine"},
     }
     strategy: ClassVar[str | None] = "vine"

@@ -14,7 +14,7 @@ AnyStrategy = Annotated[EntropyBranching | StateValues, pydantic.Field(discrimin
 
 
 def refuse_mismatch(
-    algorithm: str, wanted: str | None, branching: AnyStrategy | None, *, k: int, overlap: bool, program: bool
+    algorithm: str, wanted: str | None, branching: AnyStrategy | None, *, group_size: int, overlap: bool, program: bool
 ) -> None:
     """Refuse a configuration whose algorithm and rollout strategy do not work together.
 
@@ -22,7 +22,7 @@ def refuse_mismatch(
         algorithm: name of the algorithm.
         wanted: strategy that the algorithm needs, if any.
         branching: strategy that is set, if any.
-        k: attempts per task.
+        group_size: attempts per task.
         overlap: whether play overlaps with learning.
         program: whether a user's program plays the episodes.
 
@@ -38,7 +38,7 @@ def refuse_mismatch(
             f"{algorithm} makes no use of values: take vine-ppo, or leave branching out"
         )
     if isinstance(branching, EntropyBranching):
-        branching.initials(k)
+        branching.initials(group_size)
     if branching is not None and overlap:
         raise ValueError("overlap.enabled plays whole attempts only: leave it off with branching")
     if branching is not None and program:

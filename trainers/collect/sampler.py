@@ -37,7 +37,7 @@ def held_out(family: TaskFamily[Any], split: Split, levels: Sequence[int] | None
 class TaskSampler:
     """Draws an endless sequence of tasks from a family.
 
-    With a pool of P tasks, each pass takes all of them in a new order. Without one, every task is new as long as the
+    With ``max_tasks``, each pass takes all of them in a new order. Without it, every task is new as long as the
     family has seeds. The position is one number, which a checkpoint can store, and the same positions give the same
     tasks again.
 
@@ -45,11 +45,11 @@ class TaskSampler:
         family: family that generates the tasks.
         split: split of the family.
         levels: levels taken in turn (default: the family's usual ones).
-        pool: number of different tasks; ``None`` for as many as the family can generate.
+        max_tasks: number of different tasks; ``None`` for as many as the family can generate.
         seed: seed of the order.
 
     Raises:
-        UsageError: the pool is empty, or there are no levels.
+        UsageError: ``max_tasks`` is below 1, or there are no levels.
     """
 
     def __init__(
@@ -58,17 +58,17 @@ class TaskSampler:
         *,
         split: Split | str = Split.TRAIN,
         levels: Sequence[int] | None = None,
-        pool: int | None = None,
+        max_tasks: int | None = None,
         seed: int = 0,
     ) -> None:
-        if pool is not None and pool < 1:
-            raise UsageError(f"a pool of {pool} tasks leaves nothing to train on")
+        if max_tasks is not None and max_tasks < 1:
+            raise UsageError(f"max_tasks = {max_tasks} leaves nothing to train on")
         if levels is not None and not levels:
             raise UsageError("no levels are named; omit them to take all that the family has")
         self.family = family
         self.split = Split(split)
         self.levels = tuple(levels) if levels is not None else family.usual
-        self.pool = pool if pool is not None else family.seeds
+        self.max_tasks = max_tasks if max_tasks is not None else family.seeds
         self.seed = seed
         self.cursor = 0
         self._pass: tuple[int, list[int]] = (-1, [])
@@ -86,10 +86,10 @@ class TaskSampler:
     def at(self, position: int) -> TaskSpec:
         """Return the task at a position, independent of the cursor."""
         number = position
-        if self.pool is not None:
-            turn, place = divmod(position, self.pool)
+        if self.max_tasks is not None:
+            turn, place = divmod(position, self.max_tasks)
             if self._pass[0] != turn:
-                order = list(range(self.pool))
+                order = list(range(self.max_tasks))
                 Rng("sampler", self.seed, turn).shuffle(order)
                 self._pass = (turn, order)
             number = self._pass[1][place]

@@ -14,7 +14,7 @@ SMALLEST = 1e-3
 
 
 class TargetScale:
-    """``V = centre + spread · head``, where center and spread may follow the targets without changing a single value.
+    """``V = center + spread · head``, where center and spread may follow the targets without changing a single value.
 
     PopArt (van Hasselt et al., arXiv 1602.07714, eq. 3 to 8): when the scale moves, the last layers are rewritten,
     ``w ← w σ/σ′`` and ``b ← (σ b + μ − μ′)/σ′``, so that their outputs are preserved exactly. Only the very first scale
@@ -23,16 +23,16 @@ class TargetScale:
 
     Args:
         heads: the last layers, whose outputs are in units of the scale.
-        centre: initial center, in units of reward.
+        center: initial center, in units of reward.
         spread: initial spread, in units of reward.
         memory: share of the running moments that each ``follow`` keeps.
     """
 
     def __init__(
-        self, heads: Iterable[nn.Linear], centre: float = 0.0, spread: float = 1.0, *, memory: float = 0.8
+        self, heads: Iterable[nn.Linear], center: float = 0.0, spread: float = 1.0, *, memory: float = 0.8
     ) -> None:
         self.heads = tuple(heads)
-        self.centre, self.spread = centre, spread
+        self.center, self.spread = center, spread
         self.memory = memory
         self._seen = self._first = self._second = 0.0
 
@@ -43,11 +43,11 @@ class TargetScale:
 
     def value(self, output: Tensor) -> Tensor:
         """Convert a head's outputs to units of reward."""
-        return self.centre + self.spread * output
+        return self.center + self.spread * output
 
     def inside(self, value: Tensor) -> Tensor:
         """Convert values, or targets, to units of the scale."""
-        return (value - self.centre) / self.spread
+        return (value - self.center) / self.spread
 
     @torch.no_grad()
     def follow(self, target_N: Tensor, weight_N: Tensor) -> None:
@@ -63,19 +63,19 @@ class TargetScale:
         self._seen = keep * self._seen + (1 - keep)
         self._first = keep * self._first + (1 - keep) * float((share_N * target_N).sum())
         self._second = keep * self._second + (1 - keep) * float((share_N * target_N.square()).sum())
-        centre = self._first / self._seen
-        spread = max(math.sqrt(max(self._second / self._seen - centre**2, 0.0)), SMALLEST)
+        center = self._first / self._seen
+        spread = max(math.sqrt(max(self._second / self._seen - center**2, 0.0)), SMALLEST)
         for head in self.heads if started else ():
             head.weight.mul_(self.spread / spread)
-            head.bias.mul_(self.spread).add_(self.centre - centre).div_(spread)
-        self.centre, self.spread = centre, spread
+            head.bias.mul_(self.spread).add_(self.center - center).div_(spread)
+        self.center, self.spread = center, spread
 
     def state_dict(self) -> dict[str, Any]:
         """Return the scale and its running moments; the heads belong to the state of their owner."""
-        names = ("centre", "spread", "_seen", "_first", "_second")
-        return {name.lstrip("_"): getattr(self, name) for name in names}
+        moments = {"seen": self._seen, "first": self._first, "second": self._second}
+        return {"centre": self.center, "spread": self.spread, **moments}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``."""
-        self.centre, self.spread = float(state["centre"]), float(state["spread"])
+        self.center, self.spread = float(state["centre"]), float(state["spread"])
         self._seen, self._first, self._second = (float(state[name]) for name in ("seen", "first", "second"))

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 import pydantic
 import torch
@@ -34,6 +34,8 @@ from .sequences import batches, last_places, right_padded
 class ValuesConfig(Config):
     """The value model and its training."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"centre": "center"}
+
     init: Literal["policy", "nano"] = "policy"
     """Initial backbone: a copy of the policy's, or an untrained nano model."""
     nano: NanoConfig = NanoConfig()
@@ -51,8 +53,8 @@ class ValuesConfig(Config):
     clip: float | None = pydantic.Field(default=None, gt=0)
     """The largest change of a value in one step, in units of the targets' deviation."""
     scale: Literal["running", "fixed", "none"] = "running"
-    """Units of the head: the targets' running mean and deviation, ``centre`` and ``spread``, or plain reward."""
-    centre: float = 0.0
+    """Units of the head: the targets' running mean and deviation, ``center`` and ``spread``, or plain reward."""
+    center: float = 0.0
     """Center of the ``fixed`` scale, in reward."""
     spread: float = pydantic.Field(default=1.0, gt=0)
     """Spread of the ``fixed`` scale, in reward."""
@@ -108,8 +110,8 @@ class TokenValues:
         self.head = nn.Linear(width, 1).to(self._device)
         nn.init.zeros_(self.head.weight)  # the first value of every state is the center of the scale
         nn.init.zeros_(self.head.bias)
-        centre, spread = (options.centre, options.spread) if options.scale == "fixed" else (0.0, 1.0)
-        self.scale = TargetScale([self.head], centre, spread, memory=options.memory)
+        center, spread = (options.center, options.spread) if options.scale == "fixed" else (0.0, 1.0)
+        self.scale = TargetScale([self.head], center, spread, memory=options.memory)
         self._parameters = [*self.backbone.parameters(), *self.head.parameters()]
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay

@@ -268,8 +268,8 @@ class UtteranceCritic:
         self.slow.load_state_dict(state["slow"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.updates = int(state["updates"])
-        centre, spread = self.online.get_buffer("units").tolist()  # all that older checkpoints have
-        older = {"centre": centre, "spread": spread, "seen": 1.0, "first": centre, "second": spread**2 + centre**2}
+        center, spread = self.online.get_buffer("units").tolist()  # all that older checkpoints have
+        older = {"centre": center, "spread": spread, "seen": 1.0, "first": center, "second": spread**2 + center**2}
         self._scale.load_state_dict(state.get("scale", older))
 
     # -- the inside ---------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class UtteranceCritic:
             return
         self._scale.follow(return_B, torch.ones_like(return_B))
         for networks in (self.online, self.slow):
-            networks.get_buffer("units").copy_(torch.tensor([self._scale.centre, self._scale.spread]))
+            networks.get_buffer("units").copy_(torch.tensor([self._scale.center, self._scale.spread]))
 
     def _step(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None) -> float:
         options = self.config.optimizer

@@ -30,10 +30,10 @@ def leave_one_out(value_N: Tensor, group_N: Tensor) -> Tensor:
     """
     size_N = _sum_in_group(torch.ones_like(value_N, dtype=torch.float64), group_N)
     others_N = (size_N - 1).clamp_min(1)  # where it is 1 for want of others, the difference is 0 anyway
-    return (_centred(value_N, group_N) * size_N / others_N).to(value_N.dtype)
+    return (_centered(value_N, group_N) * size_N / others_N).to(value_N.dtype)
 
 
-def centred(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon: float = 1e-4) -> Tensor:
+def centered(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon: float = 1e-4) -> Tensor:
     """``A_i = R_i − R̄`` within each group, optionally divided by a sample deviation (GRPO, arXiv 2402.03300).
 
     Args:
@@ -47,7 +47,7 @@ def centred(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon:
     Returns:
         ``[N]``.
     """
-    advantage_N = _centred(value_N, group_N)
+    advantage_N = _centered(value_N, group_N)
     if scale == "none":
         return advantage_N.to(value_N.dtype)
     size_N = _sum_in_group(torch.ones_like(advantage_N), group_N)
@@ -71,7 +71,7 @@ def beyond_rounding(advantage_N: Tensor, return_N: Tensor) -> Tensor:
     return advantage_N.abs() > 1e-6 * largest
 
 
-def _centred(value_N: Tensor, group_N: Tensor) -> Tensor:
+def _centered(value_N: Tensor, group_N: Tensor) -> Tensor:
     value_N = value_N.double()
     size_N = _sum_in_group(torch.ones_like(value_N), group_N)
     return value_N - _sum_in_group(value_N, group_N) / size_N

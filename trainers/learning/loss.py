@@ -119,7 +119,7 @@ def policy_loss(
     index: Tensor | None = None,
     *,
     level: Level = "token",
-    length_normalised: bool = False,
+    length_normalized: bool = False,
     clip: tuple[float, float] = (0.8, 1.2),
     kind: Kind = "ppo",
     dual_clip: float | None = None,
@@ -139,7 +139,7 @@ def policy_loss(
         mask: true on sampled tokens.
         index: index of the turn or trajectory of each token; a segment must be complete.
         level: unit of a ratio.
-        length_normalised: whether a segment's ratio is the geometric mean over its tokens, not the product.
+        length_normalized: whether a segment's ratio is the geometric mean over its tokens, not the product.
         clip: lower and upper bound of ρ; see ``loop_bounds`` and ``ppo_bounds``.
         kind: kind of surrogate.
         dual_clip: the factor c, only for ``ppo``.
@@ -152,11 +152,11 @@ def policy_loss(
         UsageError: bounds do not enclose 1, a cap is below 1, or settings contradict each other.
     """
     _check(level, clip, kind, is_mode, index)
-    _check_options(level, length_normalised, kind, dual_clip, is_cap, is_floor)
+    _check_options(level, length_normalized, kind, dual_clip, is_cap, is_floor)
     logp_N, old_N, advantage_N = logp[mask], logp_old[mask], advantage[mask]
     log_ratio_N, log_mismatch_N = logp_N - old_N, (old_N - logp_behave[mask]).detach()
     segment_N = index[mask] if index is not None and level != "token" else None
-    ratio_N = _over(log_ratio_N, segment_N, mean=length_normalised)
+    ratio_N = _over(log_ratio_N, segment_N, mean=length_normalized)
     surrogate_N, clipped_N = _surrogate(kind, logp_N, ratio_N, advantage_N, clip)
     means: dict[str, Tensor] = {}
     if dual_clip is not None:
@@ -232,10 +232,10 @@ def _check(level: Level, clip: tuple[float, float], kind: Kind, is_mode: Correct
 
 
 def _check_options(
-    level: Level, length_normalised: bool, kind: Kind, dual_clip: float | None, is_cap: float, is_floor: float
+    level: Level, length_normalized: bool, kind: Kind, dual_clip: float | None, is_cap: float, is_floor: float
 ) -> None:
-    if length_normalised and level == "token":
-        raise UsageError("length_normalised averages over a turn or trajectory, but level is token: choose one")
+    if length_normalized and level == "token":
+        raise UsageError("length_normalized averages over a turn or trajectory, but level is token: choose one")
     if dual_clip is not None and (kind != "ppo" or dual_clip <= 1):
         raise UsageError(f"dual_clip {dual_clip} with kind {kind!r}: it must be above 1, and only ppo has a use for it")
     if is_cap < 1:

@@ -33,12 +33,12 @@ def normalizer(rows: Rows, mode: Normalizer, *, denominator: float | None = None
         UsageError: the mode is unknown, or the denominator is missing or not positive.
     """
     if mode not in get_args(Normalizer):
-        raise UsageError(f"normaliser={mode!r} is unknown; choose one of {', '.join(get_args(Normalizer))}")
+        raise UsageError(f"normalizer={mode!r} is unknown; choose one of {', '.join(get_args(Normalizer))}")
     if denominator is not None and not denominator > 0:
         raise UsageError(f"the denominator {denominator} of the loss is not positive")
     if mode == "const":
         if denominator is None:
-            raise UsageError("normaliser='const' needs a denominator: set denominator to a positive number")
+            raise UsageError("normalizer='const' needs a denominator: set denominator to a positive number")
         return _spread(rows, torch.full_like(rows.weight, 1.0 / denominator))
     if mode == "token_mean":
         return _spread(rows, torch.full_like(rows.weight, 1.0 / (denominator or max(rows.tokens, 1))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 from torch import Tensor
@@ -22,13 +22,13 @@ class Objective:
     """The loss that one update minimizes, and the limit beyond which it is refused.
 
     Args:
-        level: unit of a ratio.
+        ratio_level: unit of a ratio.
         clip: bounds of the ratio.
         kind: kind of surrogate.
         is_mode: correction for a sampler that differs from the trainer.
         is_cap: upper bound of the correction.
         max_kl: limit of the KL(old ‖ new) summed per episode; beyond it the update is refused and reported.
-        length_normalised: whether a segment's ratio is the geometric mean over its tokens, not the product.
+        length_normalized: whether a segment's ratio is the geometric mean over its tokens, not the product.
         dual_clip: bound of the surrogate where the advantage is negative.
         is_level: unit of the correction's ratio.
         is_floor: bound below which masked importance sampling masks.
@@ -38,13 +38,13 @@ class Objective:
         band: penalty on entropies outside a band; it changes with each step, as the run's history does.
     """
 
-    level: Level = "token"
+    ratio_level: Level = "token"
     clip: tuple[float, float] = (0.8, 1.2)
     kind: Kind = "ppo"
     is_mode: Correction = "none"
     is_cap: float = 2.0
     max_kl: float | None = None
-    length_normalised: bool = False
+    length_normalized: bool = False
     dual_clip: float | None = None
     is_level: Level = "token"
     is_floor: float = 0.0
@@ -72,15 +72,17 @@ class Objective:
     def whole(self) -> Unit:
         """Unit that a micro-batch must not divide: the ratio of a divided segment would be wrong."""
         corrected = self.is_mode != "none" and self.is_level == "trajectory"
-        return "episode" if corrected or self.level == "trajectory" else "row"
+        return "episode" if corrected or self.ratio_level == "trajectory" else "row"
 
 
 class LossConfig(Config):
     """The loss of a configuration."""
 
-    level: Level = "token"
+    renamed: ClassVar[Mapping[str, str]] = {"level": "ratio_level", "length_normalised": "length_normalized"}
+
+    ratio_level: Level = "token"
     """Unit of an importance ratio: ``token``, ``turn`` or ``trajectory``."""
-    length_normalised: bool = False
+    length_normalized: bool = False
     """Whether a turn's or trajectory's ratio is the geometric mean over its tokens (GSPO), not the product. Bounds then
     mean the same for long and short ones, and must be far narrower (GSPO: 3e-4 and 4e-4)."""
     kind: Kind = "ppo"
@@ -123,8 +125,8 @@ class LossConfig(Config):
     def _consistent(self) -> Self:
         if self.bounds == "ppo" and self.clip_low > 1:
             raise ValueError(f"clip_low = {self.clip_low} makes the lower bound 1 - clip_low negative; use at most 1")
-        if self.length_normalised and self.level == "token":
-            raise ValueError("length_normalised needs level = turn or trajectory: a token has no length")
+        if self.length_normalized and self.ratio_level == "token":
+            raise ValueError("length_normalized needs ratio_level = turn or trajectory: a token has no length")
         if self.dual_clip is not None and self.kind != "ppo":
             raise ValueError(f"dual_clip bounds the ppo surrogate; kind = {self.kind} has no use for it")
         if self.is_floor > 0 and self.is_mode != "mis":
@@ -142,7 +144,7 @@ class LossConfig(Config):
             band: entropy band of the step, from ``smoothing.band``.
         """
         return Objective(
-            level=self.level,
+            ratio_level=self.ratio_level,
             clip=(loop_bounds(self.clip_low)[0], loop_bounds(self.clip_high)[1])
             if self.bounds == "loop"
             else ppo_bounds(self.clip_low, self.clip_high),
@@ -150,7 +152,7 @@ class LossConfig(Config):
             is_mode="none" if self.is_mode == "auto" else self.is_mode,
             is_cap=self.is_cap,
             max_kl=self.max_kl,
-            length_normalised=self.length_normalised,
+            length_normalized=self.length_normalized,
             dual_clip=self.dual_clip,
             is_level=self.is_level,
             is_floor=self.is_floor,
@@ -191,9 +193,9 @@ def objective_loss(scores: Scores, part: Rows, objective: Objective) -> tuple[Te
         part.advantage,
         part.weight,
         part.mask,
-        _segments(part, objective.level),
-        level=objective.level,
-        length_normalised=objective.length_normalised,
+        _segments(part, objective.ratio_level),
+        level=objective.ratio_level,
+        length_normalized=objective.length_normalized,
         clip=objective.clip,
         kind=objective.kind,
         dual_clip=objective.dual_clip,

@@ -140,7 +140,7 @@ def _reason(steps: Sequence[Line]) -> str:
         )
     if success == 1:
         return f"{reason}: every attempt succeeded; choose harder tasks"
-    return f"{reason}; use more attempts per task (k) or a higher agent.temperature"
+    return f"{reason}; use more attempts per task (group_size) or a higher agent.temperature"
 
 
 def _total(steps: Sequence[Line], name: str) -> float:

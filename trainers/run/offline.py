@@ -87,7 +87,9 @@ async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> li
         return filtered(stored(wanted.store, config.env, config.split), wanted)
     family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
     held_out(family, config.eval.split, None, config.eval.episodes)  # refuse before any episode is played
-    sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
+    sampler = TaskSampler(
+        family, split=config.split, levels=config.levels, max_tasks=config.max_tasks, seed=config.seed
+    )
     options = config.episodes.options(seed=round_seed("demonstrations", config.seed))
     folder = Path(config.out) / DEMONSTRATIONS
     async with EnvPool.of(config.env, isolation=options.isolation, env_kwargs=options.env_kwargs) as pool:

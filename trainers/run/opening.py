@@ -113,7 +113,7 @@ async def _opened(
     pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
     family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
     tasks = plan.family or family
-    sampler = TaskSampler(tasks, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
+    sampler = TaskSampler(tasks, split=config.split, levels=config.levels, max_tasks=config.max_tasks, seed=config.seed)
     levels = config.eval.levels or config.levels
     measured = held_out(family, config.eval.split, levels, config.eval.episodes)
     temperature, dump = config.agent.temperature, folder.dump

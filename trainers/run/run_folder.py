@@ -34,6 +34,7 @@ from ...config import Config
 from ...envs.named import place_of
 from ...errors import CheckpointError, UsageError
 from ...logs import tell
+from ...renamed import silent, with_new_names
 from ...rollouts.provenance import provenance
 from .checkpoint import Checkpoint, Checkpoints
 from .metrics import METRICS, read_metrics
@@ -246,7 +247,8 @@ class RunFolder:
 
 
 def _completed(known: dict[str, Any], config_type: Any) -> dict[str, Any]:
-    """Add the defaults of settings that did not exist when a run started, since it ran with these."""
+    """Give settings their new names, and add the defaults of those that did not exist when a run started."""
+    known = with_new_names(known, config_type, report=silent)
     try:
         completed: dict[str, Any] = config_type.model_validate(known).model_dump(mode="json")
     except pydantic.ValidationError:  # a setting that no longer exists; the differences name it

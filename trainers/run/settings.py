@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 import torch
@@ -16,6 +16,7 @@ from ...config import Config, beneath
 from ...inference.models import available_device, resolve_device
 from ...inference.policy import Policy
 from ...inference.transformers_policy import TransformersPolicy
+from ...renamed import warn, with_new_names
 from ...rollouts.options import Isolation, RunOptions
 from ...service.process import ProgramConfig
 from ...service.program import ProgramAgent
@@ -187,6 +188,8 @@ class Plan:
 class TrainConfig(Config):
     """Settings of every training script, and the methods that ``open_run`` calls on them."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"pool": "max_tasks"}
+
     env: str
     """The environment's id."""
     out: str
@@ -201,7 +204,7 @@ class TrainConfig(Config):
     """Split of the training tasks."""
     levels: list[int] | None = None
     """Levels of the tasks (default: all)."""
-    pool: int | None = pydantic.Field(default=None, ge=1)
+    max_tasks: int | None = pydantic.Field(default=None, ge=1)
     """Number of different tasks to train on (default: as many as there are)."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """The optimizer."""
@@ -263,6 +266,7 @@ class TrainConfig(Config):
     def _filled(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
+        given = with_new_names(given, cls, report=warn)  # before it is merged with settings under their new names
         saved = trained_settings(given.get("model")).model_dump(exclude_unset=True)
         return profiled(beneath({"agent": saved} if saved else {}, cls.filled(given)))
 

@@ -137,9 +137,9 @@ def _row_tokens(config: TrainConfig) -> int:
     return min(ROW_TOKENS, 2 * (int(kept[1]) + 1) * config.agent.max_tokens)  # actions, and as long observations
 
 
-def _number(config: TrainConfig, *names: str) -> int:
-    """Return the first of some settings that a script has."""
-    return next((int(getattr(config, name)) for name in names if hasattr(config, name)), 0)
+def _number(config: TrainConfig, name: str) -> int:
+    """Return a setting, or 0 if the script does not have it."""
+    return int(getattr(config, name, 0))
 
 
 def _sizes(config: TrainConfig) -> tuple[int, int, float]:
@@ -150,7 +150,7 @@ def _sizes(config: TrainConfig) -> tuple[int, int, float]:
     """
     if hasattr(config, "rollouts"):  # ArCHer
         return _number(config, "rollouts"), _number(config, "actor_steps") * _number(config, "batch"), 1.0
-    groups, attempts = _number(config, "tasks_per_step", "tasks"), _number(config, "group_size", "k")
+    groups, attempts = _number(config, "tasks_per_step"), _number(config, "group_size")
     if groups and attempts:
         return groups * attempts, groups * attempts, float(_number(config, "epochs"))
     if hasattr(config, "batch"):  # from demonstrations

@@ -153,8 +153,8 @@ def test_what_is_said_in_one_state_is_compared_among_itself() -> None:
     advantage_B = torch.tensor([1.0, 3.0, 8.0, 5.0, -2.0])
     states = [(1,), (1,), (2,), (1,), (3,)]
     expected = [1 - (3 + 5) / 2, 3 - (1 + 5) / 2, 8.0, 5 - (1 + 3) / 2, -2.0]
-    torch.testing.assert_close(archer.centred(advantage_B, states, "state"), torch.tensor(expected))
-    torch.testing.assert_close(archer.centred(advantage_B, states, "batch"), advantage_B - 3.0)
-    assert archer.centred(advantage_B, states, "none") is advantage_B
-    shifted = archer.centred(advantage_B + torch.tensor([9.0, 9.0, 0.0, 9.0, 0.0]), states, "state")
+    torch.testing.assert_close(archer.centered(advantage_B, states, "state"), torch.tensor(expected))
+    torch.testing.assert_close(archer.centered(advantage_B, states, "batch"), advantage_B - 3.0)
+    assert archer.centered(advantage_B, states, "none") is advantage_B
+    shifted = archer.centered(advantage_B + torch.tensor([9.0, 9.0, 0.0, 9.0, 0.0]), states, "state")
     torch.testing.assert_close(shifted, torch.tensor(expected), msg="an error of V in a state changes nothing there")

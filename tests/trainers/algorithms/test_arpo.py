@@ -127,7 +127,7 @@ def gradient(episodes: Sequence[Episode], kind: str, shared: str) -> torch.Tenso
     model.table.register_hook(lambda grad: found.append(grad.clone()))  # type: ignore[no-untyped-call]
     learner = Learner(model, OptimizerConfig(max_grad_norm=1e9))
     algorithm = {"name": "arpo", "advantage": kind}
-    chosen = config("arpo", algorithm=algorithm, shared=shared, normaliser="const", denominator=1.0)
+    chosen = config("arpo", algorithm=algorithm, shared_token_weight=shared, normalizer="const", denominator=1.0)
     iterate(chosen, Parts(learner), grouped(episodes), version=0)
     return torch.stack(found).sum(0) if found else torch.zeros_like(model.table)
 
@@ -153,5 +153,5 @@ def test_what_branches_repeat_teaches_once_or_as_often_as_it_is_repeated(leaves:
     distinct = {turn.action_ids: turn for episode in episodes for turn in episode.turns}
     once = gradient_by_hand([(wanted[action[0]], turn) for action, turn in distinct.items()])
     each = gradient_by_hand([(e.total_reward - baseline, turn) for e in episodes for turn in e.turns])
-    assert torch.allclose(gradient(episodes, kind, "once"), once, atol=1e-5)
-    assert torch.allclose(gradient(episodes, kind, "each"), each, atol=1e-5)
+    assert torch.allclose(gradient(episodes, kind, "split"), once, atol=1e-5)
+    assert torch.allclose(gradient(episodes, kind, "full"), each, atol=1e-5)

@@ -45,7 +45,7 @@ def by_hand(entropies: list[float], advantages: list[float], empg: EMPG) -> list
         last = i + 1 == len(turns) or turns[i + 1][0] != episode
         bonus = 0.0 if last else math.exp(-empg.k_future * normal[i + 1])
         modulated.append(advantages[episode] * math.exp(-empg.k * normal[i]) / mean + empg.zeta * bonus)
-    off = sum(modulated) / len(turns) if empg.centred else 0.0
+    off = sum(modulated) / len(turns) if empg.centered else 0.0
     return [value - off for value, (_, size, _) in zip(modulated, turns, strict=True) for _ in range(size)]
 
 
@@ -57,12 +57,12 @@ numbers = st.lists(st.floats(0, 3, width=32), min_size=TOKENS, max_size=TOKENS)
     advantages=st.lists(st.floats(-2, 2, width=32), min_size=3, max_size=3),
     k=st.floats(0, 3),
     zeta=st.floats(0, 1),
-    centred=st.booleans(),
+    centered=st.booleans(),
 )
 def test_it_is_the_papers_formula(
-    entropies: list[float], advantages: list[float], k: float, zeta: float, centred: bool
+    entropies: list[float], advantages: list[float], k: float, zeta: float, centered: bool
 ) -> None:
-    empg = EMPG(k=k, k_future=2.0, zeta=zeta, centred=centred)
+    empg = EMPG(k=k, k_future=2.0, zeta=zeta, centered=centered)
     batch = batch_of()
     got = empg.modulate(batch, credited(batch, entropies, advantages))
     spread = max(entropies) - min(entropies)
@@ -76,7 +76,7 @@ def test_it_is_the_papers_formula(
 def test_the_mean_signal_over_turns_is_unchanged(entropies: list[float]) -> None:
     """g is self-calibrating: where all turns have the same advantage, their mean stays it."""
     batch = batch_of()
-    got = EMPG(zeta=0.0, centred=False).modulate(batch, credited(batch, entropies, [1.0, 1.0, 1.0]))
+    got = EMPG(zeta=0.0, centered=False).modulate(batch, credited(batch, entropies, [1.0, 1.0, 1.0]))
     first_of_turn = torch.tensor([True, False, True, True, False, False, True, True, False, True, False])
     assert float(got.advantage[got.mask][first_of_turn].mean()) == pytest.approx(1.0, abs=1e-5)
 
@@ -86,7 +86,7 @@ def test_confident_turns_learn_more_whether_they_were_right_or_wrong() -> None:
     entropies = [0.1, 0.1, 2.0, *[0.1] * 3, 1.0, *[0.1] * 4]
     for advantage in (1.0, -1.0):
         rows = credited(batch, entropies, [advantage, 0.0, 0.0])
-        got = EMPG(zeta=0.0, centred=False).modulate(batch, rows).advantage[rows.mask]
+        got = EMPG(zeta=0.0, centered=False).modulate(batch, rows).advantage[rows.mask]
         assert got[0] == got[1]
         assert abs(float(got[0])) > 1 > abs(float(got[2])) > 0
         assert math.copysign(1, float(got[2])) == advantage
@@ -95,6 +95,6 @@ def test_confident_turns_learn_more_whether_they_were_right_or_wrong() -> None:
 def test_alike_entropies_leave_credit_alone() -> None:
     batch = batch_of()
     rows = credited(batch, [0.5] * TOKENS, [1.0, -0.5, 0.0])
-    assert torch.allclose(EMPG(zeta=0.0, centred=False).modulate(batch, rows).advantage, rows.advantage)
+    assert torch.allclose(EMPG(zeta=0.0, centered=False).modulate(batch, rows).advantage, rows.advantage)
     nobody = batch.rows.select([])
     assert EMPG().modulate(batch, nobody) is nobody

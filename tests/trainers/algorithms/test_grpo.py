@@ -27,9 +27,9 @@ def test_credit_is_the_distance_from_the_mean_in_units_of_the_groups_deviation(r
 
 @given(tasks)
 def test_the_deviation_of_a_batch_is_one_for_all_and_of_those_with_a_baseline(rewards: Rewards) -> None:
-    centred = [sum(paid) - mean([sum(p) for p in tries]) for tries in rewards for paid in tries if len(tries) > 1]
+    centered = [sum(paid) - mean([sum(p) for p in tries]) for tries in rewards for paid in tries if len(tries) > 1]
     plain = per_turn(GRPO(), batch(rewards))
-    deviation = spread(centred) + 1e-4
+    deviation = spread(centered) + 1e-4
     assert per_turn(GRPO(std="batch"), batch(rewards)) == pytest.approx([p / deviation for p in plain], abs=1e-4)
 
 

@@ -415,7 +415,10 @@ def test_trap_24_stopped_and_killed_an_overlapped_run_trains_every_task_once(
 @pytest.mark.slow
 def test_the_on_policy_script_overlaps_too(tmp_path: Path, cloned: Path) -> None:
     settings = overlapping(tmp_path / "r", cloned / "model", steps=2).model_dump()
-    shared = {key: settings[key] for key in (*small.SHARED, "eval", "tasks", "k", "overlap", "model", "out", "steps")}
+    shared = {
+        key: settings[key]
+        for key in (*small.SHARED, "eval", "tasks_per_step", "group_size", "overlap", "model", "out", "steps")
+    }
     config = on_policy.OnPolicyConfig.model_validate({**shared, "algorithm": {"name": "rloo"}})
     assert on_policy.train(config).metrics["overlap/staleness_max"] <= 1
 

@@ -21,11 +21,11 @@ class Levelled(TaskFamily[TaskSpec]):
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 9), max_size=6), st.integers(0, 3))
 def test_the_cursor_alone_says_what_comes_next(pool: int, draws: list[int], seed: int) -> None:
-    straight, parts = (TaskSampler(Levelled(), pool=pool, seed=seed) for _ in range(2))
+    straight, parts = (TaskSampler(Levelled(), max_tasks=pool, seed=seed) for _ in range(2))
     wanted = straight.draw(sum(draws) + 3)
     found: list[TaskSpec] = []
     for count in draws:
-        resumed = TaskSampler(Levelled(), pool=pool, seed=seed)
+        resumed = TaskSampler(Levelled(), max_tasks=pool, seed=seed)
         resumed.cursor = parts.cursor
         assert resumed.peek(count) == parts.peek(count)
         found += parts.draw(count)
@@ -34,7 +34,7 @@ def test_the_cursor_alone_says_what_comes_next(pool: int, draws: list[int], seed
 
 @given(st.integers(1, 30), st.integers(0, 5))
 def test_every_pass_takes_every_task_once(pool: int, seed: int) -> None:
-    sampler = TaskSampler(Levelled(), pool=pool, seed=seed)
+    sampler = TaskSampler(Levelled(), max_tasks=pool, seed=seed)
     first, second = sampler.draw(pool), sampler.draw(pool)
     assert len(set(first)) == pool
     assert set(first) == set(second)
@@ -52,7 +52,7 @@ def test_levels_can_be_named() -> None:
 
 
 def test_nothing_to_draw_from_is_an_error() -> None:
-    with pytest.raises(UsageError, match="pool of 0"):
-        TaskSampler(Levelled(), pool=0)
+    with pytest.raises(UsageError, match="max_tasks = 0"):
+        TaskSampler(Levelled(), max_tasks=0)
     with pytest.raises(UsageError, match="no levels"):
         TaskSampler(Levelled(), levels=[])

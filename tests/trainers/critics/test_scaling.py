@@ -33,7 +33,7 @@ def test_every_value_stays_what_it_was(first: list[float], later: list[list[floa
         before = scale.value(scale.heads[0](state)).detach()
         follow(scale, each)
         # 32-bit numbers are kept to their last digits, of the largest that takes part.
-        size = float(before.abs().max()) + abs(scale.centre) + 1
+        size = float(before.abs().max()) + abs(scale.center) + 1
         assert torch.allclose(scale.value(scale.heads[0](state)), before, atol=2e-5 * size)
 
 
@@ -49,10 +49,10 @@ def test_the_first_scale_puts_every_value_at_the_mean() -> None:
 def test_moments_are_a_mean_whose_weights_fade() -> None:
     scale = scale_of(memory=0.5)
     follow(scale, [4.0])
-    assert scale.centre == 4.0, "the first batch counts wholly, not by 1 − memory"
+    assert scale.center == 4.0, "the first batch counts wholly, not by 1 − memory"
     follow(scale, [10.0])
-    assert scale.centre == pytest.approx((0.25 * 4 + 0.5 * 10) / 0.75)
-    assert scale.spread == pytest.approx(((0.25 * 16 + 0.5 * 100) / 0.75 - scale.centre**2) ** 0.5)
+    assert scale.center == pytest.approx((0.25 * 4 + 0.5 * 10) / 0.75)
+    assert scale.spread == pytest.approx(((0.25 * 16 + 0.5 * 100) / 0.75 - scale.center**2) ** 0.5)
 
 
 def test_targets_all_alike_do_not_make_errors_infinite() -> None:

@@ -165,7 +165,7 @@ def test_a_nano_critic_is_a_function_of_the_seed(policy: Any, tokenizer: Any) ->
 
 @pytest.mark.parametrize(("loss", "scale"), [("huber", "running"), ("squared", "fixed")])
 def test_it_learns_returns_far_from_zero(policy: Any, tokenizer: Any, loss: str, scale: str) -> None:
-    values = critic(policy, tokenizer, lr=1e-2, loss=loss, scale=scale, centre=-60.0, spread=20.0)
+    values = critic(policy, tokenizer, lr=1e-2, loss=loss, scale=scale, center=-60.0, spread=20.0)
     rows = rows_of(TALKS[0], TALKS[1], [Said((13,), (2, 3, 4, 5))])  # no state in common
     target_T = torch.where(rows.episode == 0, -70.0, torch.where(rows.episode == 1, -10.0, -90.0))
     first = taught(values, rows, target_T)

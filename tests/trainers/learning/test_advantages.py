@@ -12,7 +12,7 @@ from turnwise.errors import ContractError, UnscoredEpisodeError, UsageError
 from turnwise.trainers.learning.advantages import (
     beyond_rounding,
     bootstraps,
-    centred,
+    centered,
     final_prompt,
     large_enough,
     leave_one_out,
@@ -53,13 +53,13 @@ def test_group_advantages_ignore_a_constant_and_sum_to_zero(values: list[float],
 def test_leave_one_out_is_mean_centring_times_k_over_k_minus_one(values: list[float]) -> None:
     group = Group("g0", tuple(returning(value) for value in values))
     k = len(values)
-    assert torch.allclose(leave_one_out(*comparing([group])), centred(*comparing([group])) * k / (k - 1), atol=1e-4)
+    assert torch.allclose(leave_one_out(*comparing([group])), centered(*comparing([group])) * k / (k - 1), atol=1e-4)
 
 
 def test_standard_deviation_is_off_unless_asked_for() -> None:
     group = Group("g0", (returning(0.0), returning(4.0)))
-    assert centred(*comparing([group])).tolist() == [-2.0, 2.0]
-    assert centred(*comparing([group]), scale="group").tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5], abs=1e-4)
+    assert centered(*comparing([group])).tolist() == [-2.0, 2.0]
+    assert centered(*comparing([group]), scale="group").tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5], abs=1e-4)
 
 
 @given(st.lists(rewards, min_size=1, max_size=4))

@@ -86,7 +86,12 @@ def close(one: list[Tensor], other: list[Tensor], tolerance: float = 1e-5) -> bo
     return all(float((a - b).abs().max()) <= tolerance * max(largest, 1.0) for a, b in zip(one, other, strict=True))
 
 
-OBJECTIVES = [Objective(), Objective(level="turn"), Objective(level="trajectory"), Objective(entropy_coef=0.3)]
+OBJECTIVES = [
+    Objective(),
+    Objective(ratio_level="turn"),
+    Objective(ratio_level="trajectory"),
+    Objective(entropy_coef=0.3),
+]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=["token", "turn", "trajectory", "entropy"])
@@ -239,7 +244,7 @@ def three_updates(processes: ProcessGroup, *, lora: bool = False) -> dict[str, A
     metrics = []
     for seed, episodes in ((1, 1), (2, 5), (3, 6)):
         rows = learner.recompute_old(batch(seed, episodes))
-        metrics.append(learner.step(rows, Objective(level="trajectory")).metrics)
+        metrics.append(learner.step(rows, Objective(ratio_level="trajectory")).metrics)
     before = unsharded(dict(model.state_dict()))
     poisoned = batch(4)
     poisoned.advantage[poisoned.mask] = torch.where(poisoned.row[poisoned.mask] == 0, float("nan"), 1.0)

@@ -177,7 +177,7 @@ def test_absurd_ratios_stay_finite(extreme: float, advantage: float, level: Leve
         ({"level": "word"}, "level 'word' is unknown"),
         ({"kind": "dpo"}, "kind 'dpo' is unknown"),
         ({"level": "turn"}, "needs the index of the turn"),
-        ({"length_normalised": True}, "level is token"),
+        ({"length_normalized": True}, "level is token"),
         ({"dual_clip": 0.9}, "must be above 1"),
         ({"dual_clip": 3.0, "kind": "cispo"}, "only ppo has a use for it"),
         ({"is_mode": "mis", "is_floor": 1.5}, r"is_floor 1.5 is not in \[0, 1\]"),

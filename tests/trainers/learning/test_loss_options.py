@@ -54,10 +54,10 @@ def gradient(loss: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
 
 
 @given(seed=seeds)
-def test_a_length_normalised_ratio_is_the_geometric_mean(seed: int) -> None:
+def test_a_length_normalized_ratio_is_the_geometric_mean(seed: int) -> None:
     """GSPO, arXiv 2507.18071, eq. 7: s = (π(y)/π_old(y))^(1/|y|), and |y| counts sampled tokens only."""
     given_ = sample(seed)
-    _, seen = policy_loss(**given_, index=trajectories(), level="trajectory", length_normalised=True)
+    _, seen = policy_loss(**given_, index=trajectories(), level="trajectory", length_normalized=True)
     wanted = []
     for trajectory in (0, 1):
         here = given_["mask"] & (trajectories() == trajectory)
@@ -74,7 +74,7 @@ def test_the_gradient_of_gspo_is_the_papers(seed: int, advantage: float) -> None
     given_ |= {"weight": torch.full((12,), 1 / 6 / 2, dtype=torch.float64)}  # traj_mean of G = 2 of 6 tokens each
 
     def loss(logp: Tensor) -> Tensor:
-        options: dict[str, Any] = {"level": "trajectory", "length_normalised": True, "clip": (0.0, 1e9)}
+        options: dict[str, Any] = {"level": "trajectory", "length_normalized": True, "clip": (0.0, 1e9)}
         return policy_loss(**(given_ | {"logp": logp}), index=trajectories(), **options)[0]
 
     log_ratio = (given_["logp"] - given_["logp_old"]).view(2, 6)
@@ -96,7 +96,7 @@ def test_a_clipped_sequence_gives_none_of_its_tokens_a_gradient() -> None:
 
         def loss(logp: Tensor, old: Tensor = old) -> Tensor:
             ones = torch.ones(4)
-            options: dict[str, Any] = {"level": "turn", "length_normalised": True, "clip": ppo_bounds(3e-4, 4e-4)}
+            options: dict[str, Any] = {"level": "turn", "length_normalized": True, "clip": ppo_bounds(3e-4, 4e-4)}
             return policy_loss(logp, old, old, ones, ones, ones.bool(), torch.zeros(4).long(), **options)[0]
 
         assert gradient(loss, logp).ne(0).tolist() == [gets] * 4
@@ -109,7 +109,7 @@ def test_the_same_drift_per_token_is_the_same_ratio_at_any_length() -> None:
             ones = torch.ones(length)
             _, seen = policy_loss(
                 0.01 * ones, 0 * ones, 0 * ones, ones, ones, ones.bool(), ones.long(),
-                level="trajectory", length_normalised=normalised,
+                level="trajectory", length_normalized=normalised,
             )  # fmt: skip
             ratios[normalised, length] = float(seen.ratio[0])
     assert ratios[True, 2] == pytest.approx(ratios[True, 50])
@@ -306,7 +306,7 @@ def run(given_: dict[str, Any], chosen: dict[str, Any], part: slice = slice(None
         **{name: value[part] for name, value in given_.items()},
         index=mine[part] if mine is not None else None,
         level=level,
-        length_normalised=chosen["normalised"] and level != "token",
+        length_normalized=chosen["normalised"] and level != "token",
         kind=kind,
         dual_clip=3.0 if chosen["dual"] and kind == "ppo" else None,
         is_mode=chosen["is_mode"],

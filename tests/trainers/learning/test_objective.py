@@ -162,7 +162,7 @@ def test_micro_batches_change_neither_loss_nor_gradient(
 ) -> None:
     """Trap 8, for the whole objective, penalties and corrections per segment included."""
     objective = Objective(
-        level=level, length_normalised=normalised and level != "token", is_mode="mis", is_level=over, is_cap=5.0,
+        ratio_level=level, length_normalized=normalised and level != "token", is_mode="mis", is_level=over, is_cap=5.0,
         kl_coef=0.3, entropy_coef=0.1, band=BAND,
     )  # fmt: skip
     rows, model = rows_of(seed), Bigram(seed=seed)
@@ -189,20 +189,20 @@ def test_what_the_model_says_of_context_has_no_gradient() -> None:
 
 
 def test_loops_settings_can_be_named() -> None:
-    objective = LossConfig(level="turn", bounds="loop", clip_low=0.1, clip_high=0.1, max_kl=20).objective()
-    assert objective == Objective(level="turn", clip=loop_bounds(0.1), max_kl=20, dual_clip=3)
+    objective = LossConfig(ratio_level="turn", bounds="loop", clip_low=0.1, clip_high=0.1, max_kl=20).objective()
+    assert objective == Objective(ratio_level="turn", clip=loop_bounds(0.1), max_kl=20, dual_clip=3)
 
 
 def test_every_setting_arrives() -> None:
     config = LossConfig.model_validate(
         {
-            "level": "trajectory", "length_normalised": True, "kind": "ppo", "clip_low": 0.1, "clip_high": 0.3,
+            "ratio_level": "trajectory", "length_normalized": True, "kind": "ppo", "clip_low": 0.1, "clip_high": 0.3,
             "dual_clip": 3, "is_mode": "mis", "is_level": "turn", "is_cap": 4, "is_floor": 0.5, "entropy_coef": 0.01,
             "kl": {"coef": 0.2, "estimator": "k3"}, "max_kl": 1,
         }
     )  # fmt: skip
     assert config.objective(BAND) == Objective(
-        level="trajectory", length_normalised=True, kind="ppo", clip=(0.9, 1.3), dual_clip=3, is_mode="mis",
+        ratio_level="trajectory", length_normalized=True, kind="ppo", clip=(0.9, 1.3), dual_clip=3, is_mode="mis",
         is_level="turn", is_cap=4, is_floor=0.5, entropy_coef=0.01, kl_coef=0.2, kl_estimator="k3", max_kl=1, band=BAND,
     )  # fmt: skip
 
@@ -217,7 +217,7 @@ def test_a_penalty_in_the_reward_is_not_in_the_loss_too() -> None:
     ("given_", "message"),
     [
         ({"clip_low": 1.5}, "negative; use at most 1"),
-        ({"length_normalised": True}, "a token has no length"),
+        ({"length_normalized": True}, "a token has no length"),
         ({"dual_clip": 3.0, "kind": "cispo"}, "has no use for it"),
         ({"is_floor": 0.5, "is_mode": "tis"}, "masks nothing"),
         ({"kl": {"coef": 0.1, "estimator": "k1"}}, "its expected gradient is 0"),

@@ -29,7 +29,7 @@ def test_success_is_that_before_and_after() -> None:
         ({}, "no attempt succeeded; start from a model that succeeds sometimes"),
         ({"cut_actions": 0.9}, "90% of actions were cut at agent.max_tokens"),
         ({"success": 1.0}, "choose harder tasks"),
-        ({"success": 0.5}, "use more attempts per task (k)"),
+        ({"success": 0.5}, "use more attempts per task (group_size)"),
         ({"groups_without_variance": 0.0}, "no episode had an advantage"),
         ({"episodes": 0.0}, "no episode was played to its end"),
     ],

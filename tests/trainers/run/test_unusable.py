@@ -113,8 +113,9 @@ def test_a_truncated_episode_without_its_last_prompt_is_dropped_where_it_bootstr
 ) -> None:
     config = OnPolicyConfig.model_validate(
         {
-            **small.SHARED, "out": str(tmp_path / "run"), "model": str(cloned / "model"), "steps": 1, "tasks": 2,
-            "k": 3, "algorithm": {"name": algorithm}, "eval": {"episodes": 0}, "values": {"warmup": 0},
+            **small.SHARED, "out": str(tmp_path / "run"), "model": str(cloned / "model"), "steps": 1,
+            "tasks_per_step": 2, "group_size": 3, "algorithm": {"name": algorithm},
+            "eval": {"episodes": 0}, "values": {"warmup": 0},
         }
     )  # fmt: skip
     asyncio.run(steps(breaking(OnPolicyTrainer, cut_off, 1), config))
