@@ -19,7 +19,7 @@ from ..answers import LARGEST_ID, check_prompt, check_sampled, finish_of, shorte
 from ..server import ServerResponse
 from .routes import MODELS
 
-OLDEST, NEWEST = (0, 26), (0, 33)
+OLDEST, NEWEST = (0, 26), (0, 32)
 """Oldest and newest supported series of vLLM, inclusive."""
 TESTED = ("0.32.0",)
 """Versions that the tests marked ``vllm`` have run against."""
@@ -79,7 +79,7 @@ def _parsing(content: Any) -> Iterator[None]:
     except MALFORMED as error:
         what = "not JSON, or cut short" if isinstance(content, str) else f"{type(error).__name__}: {shortened(error)}"
         raise PolicyServerError(
-            f"its answer is not what vLLM {_supported()} sends ({what}): {shortened(content)}"
+            f"its answer is not what vLLM {supported()} sends ({what}): {shortened(content)}"
         ) from None
 
 
@@ -218,7 +218,7 @@ def read_version(content: Any) -> str:
     if not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         older = (int(found[1]), int(found[2])) < OLDEST
         raise UsageError(
-            f"runs vLLM {version}, but Turnwise supports {_supported()} (tested: {', '.join(TESTED)}); "
+            f"runs vLLM {version}, but Turnwise supports {supported()} (tested: {', '.join(TESTED)}); "
             f"{'upgrade it' if older else 'use an older one, or a newer Turnwise'}"
         )
     return version
@@ -249,5 +249,5 @@ def read_started(metrics: Any) -> float | None:
     return None
 
 
-def _supported() -> str:
+def supported() -> str:
     return f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"

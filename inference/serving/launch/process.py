@@ -24,6 +24,7 @@ import pydantic
 from ....config import Config
 from ....errors import InfrastructureError, UsageError
 from ....logs import event
+from .installed import installed_version, knows, refuse_version
 
 LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
@@ -93,27 +94,24 @@ class ServerOptions(Config):
         """Memory for cached keys and values, in megabytes; ``None`` for what is left of ``memory_share``."""
         return self.kv_megabytes or (100 if self.memory_share is None else None)
 
-    def command(self, model: Path | str, port: int) -> list[str]:
-        """Return the arguments of vLLM's server, for any Python that has it."""
+    def command(self, model: Path | str, port: int, version: tuple[int, int] | None = None) -> list[str]:
+        """Return the arguments of vLLM's server, for a version of it (default: the newest)."""
         words = ["-m", MODULE, "--model", str(model), "--served-model-name", self.name]
         words += ["--host", self.host, "--port", str(port), "--dtype", self.dtype, "--seed", str(self.seed)]
         words += ["--max-model-len", str(self.context_length), "--max-num-seqs", str(self.max_seqs)]
         words += ["--max-num-batched-tokens", str(self.most_tokens)]
-        if self.memory_share is not None:
-            words += ["--gpu-memory-utilization", f"{self.memory_share:g}"]
-        if self.cache_megabytes is not None:
-            words += ["--kv-cache-memory-bytes", f"{self.cache_megabytes}M"]
-        words.append("--enable-scale-out")
+        share, megabytes = self.memory_share, self.cache_megabytes
+        words += [] if share is None else ["--gpu-memory-utilization", f"{share:g}"]
+        words += [] if megabytes is None else ["--kv-cache-memory-bytes", f"{megabytes}M"]
+        words += ["--enable-scale-out"] if knows("--enable-scale-out", version) else []
         # By default vLLM returns log-probabilities before the temperature is applied.
         words += ["--logprobs-mode", "processed_logprobs"]
         words += ["--generation-config", "vllm"]  # the model's own would filter (top-p) silently
         words += ["--disable-uvicorn-access-log", "--enable-prompt-tokens-details"]
         if not self.counts:
             words.append("--disable-log-stats")
-        if self.block:
-            words += ["--block-size", str(self.block)]
-        if self.eager:
-            words.append("--enforce-eager")
+        words += ["--block-size", str(self.block)] if self.block else []
+        words += ["--enforce-eager"] if self.eager else []
         if self.max_rank:
             words += ["--enable-lora", "--max-lora-rank", str(self.max_rank)]
             words += ["--max-loras", str(self.max_adapters), "--max-cpu-loras", str(self.max_adapters)]
@@ -185,6 +183,7 @@ class VllmProcess:
             raise UsageError(f"cannot serve {model}: it has no config.json; name the folder of a model")
         self.options = options or ServerOptions()
         self.python = str(python or sys.executable)
+        self._version = installed_version(self.python)
         self.patience = patience
         self.grace = grace
         self.port = self.options.port
@@ -208,10 +207,11 @@ class VllmProcess:
 
         Raises:
             InfrastructureError: it ended or was not healthy in time; the message has the end of its log.
-            UsageError: the port is in use.
+            UsageError: the port is in use, or Turnwise does not support this vLLM.
         """
         if self.running:
             return self
+        refuse_version(self._version, self.python)
         if self.options.port and _in_use(self.options.port, self.options.host):
             raise UsageError(
                 f"port {self.options.port} is already in use, perhaps by another server; choose another, or 0 for any"
@@ -274,7 +274,7 @@ class VllmProcess:
             return ""
 
     def _spawn(self) -> None:
-        command = [self.python, *self.options.command(self.model, self.port)]
+        command = [self.python, *self.options.command(self.model, self.port, self._version)]
         watchdog = [sys.executable, "-I", "-S", str(HERE / "watchdog.py"), str(self.grace), *command]
         if self.log is None:
             handle, name = tempfile.mkstemp(prefix="turnwise-vllm-", suffix=".log")
