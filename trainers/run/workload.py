@@ -163,7 +163,7 @@ def _critic(config: TrainConfig, policy: Passes) -> tuple[Passes | None, int]:
     rule = getattr(config, "algorithm", None)
     values = getattr(config, "values", None)
     wanted = getattr(rule, "needs_values", False) or getattr(config, "baseline", "none") == "token"
-    own: Any = {"autocast": False, "recompute": False, "packed": False, "judged": 0.0, "width": 4, "rank": None}
+    own: Any = {"packed": False, "judged": 0.0, "width": 4, "rank": None}
     if wanted and isinstance(values, ValuesConfig) and values.init == "policy":
         read = _with(policy, own, values.microbatch_tokens, policy.rows, float(values.epochs))
         return read, 0
@@ -172,7 +172,7 @@ def _critic(config: TrainConfig, policy: Passes) -> tuple[Passes | None, int]:
         return None, 0
     rows = _number(config, "critic_steps") * _number(config, "batch")
     if critic.encoder.kind == "shared":
-        own |= {"width": policy.width, "rank": critic.encoder.adapter.rank}
+        own |= {"width": policy.width, "rank": critic.encoder.adapter.rank, "recompute": False}
     return _with(policy, own, critic.optimizer.microbatch_tokens, rows, 1.0, scored=2.0), 1
 
 

@@ -76,7 +76,7 @@ def test_what_a_configuration_holds_and_computes() -> None:
     ppo = configured("ppo", located("ppo-qwen-0.5b"))
     critic = workload(ppo, KNOWN["qwen2.5-0.5b"], GPUS["h100"], 1).critic
     assert critic is not None
-    assert (critic.width, critic.autocast, critic.judged) == (4, False, 0.0)
+    assert (critic.width, critic.autocast, critic.recompute, critic.judged) == (4, True, True, 0.0)
 
 
 def test_more_gpus_than_can_learn_are_refused() -> None:
