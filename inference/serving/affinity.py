@@ -10,7 +10,8 @@ from typing import Generic, Protocol, TypeVar
 from ...tasks.rng import stable_hash
 
 SLACK = 1.15
-"""Largest number of requests of a replica when a session is assigned to it, relative to the mean of all replicas."""
+"""Largest number of requests of a replica when a session is assigned to it, relative to the mean of all replicas; at
+least the mean, rounded up."""
 REMEMBERED = 65_536
 """Number of sessions whose replica is remembered; the ones used least recently are forgotten."""
 
