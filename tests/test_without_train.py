@@ -22,6 +22,7 @@ LOCAL_MODELS = {
     "inference.kv_cache",
     "inference.models",
     "inference.nano",
+    "inference.precision",
     "inference.serving.worker.turnwise_vllm_worker",
     "inference.transformers_policy",
     "inference.value_guided",
