@@ -20,7 +20,7 @@ from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.archer import ArcherRule, awr_weight, centered, described, judged, token_credit
 from .archer_doubly_robust import learn_doubly_robust
-from .archer_gate import GatedExperience, Measured, decide, measure, refuse_without_forks
+from .archer_gate import GatedExperience, Measured, closed_note, decide, measure, refuse_without_forks
 from .archer_pretraining import pretrain_critic
 from .archer_settings import ArcherConfig
 from .collect.collect import Experience, NothingPlayed
@@ -65,10 +65,6 @@ class Hierarchy:
     reference: Reference | None = None
 
 
-CLOSED = "the critic's gate is closed, so the actor has not learned (critic/rank)"
-"""Remark on a run that ends before its gate has opened."""
-
-
 class ArcherTrainer(Trainer[ArcherConfig]):
     """ArCHer's part in the training loop: play into the replay, teach the critic, then the actor.
 
@@ -77,6 +73,7 @@ class ArcherTrainer(Trainer[ArcherConfig]):
 
     def __init__(self, config: ArcherConfig, run: Run) -> None:
         super().__init__(config, run)
+        self.note = ""
         self.parts = hierarchy(config, run)
         self.gate: CriticGate | None = None
         self._measured: Measured | None = None
@@ -88,6 +85,7 @@ class ArcherTrainer(Trainer[ArcherConfig]):
     async def begin(self) -> None:
         if self.gate is not None:
             await refuse_without_forks(self.config, self.run)
+            self.note = closed_note(self.gate, self.run.step, self.config.steps)
             if self.gate.failed:
                 self.run.early.reason = self.gate.reason()
         pretraining = self.config.critic_pretraining
@@ -120,7 +118,7 @@ class ArcherTrainer(Trainer[ArcherConfig]):
         if self.gate is not None:
             decide(self.gate, run, self._measured.found if self._measured is not None else None)
             begun = self.gate.open
-            self.note = "" if begun or self.gate.failed else CLOSED
+            self.note = closed_note(self.gate, run.step + 1, config.steps)
             metrics |= self.gate.metrics()
         if begun:
             metrics |= await learn_actor(config, run, parts, clock)

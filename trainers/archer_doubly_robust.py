@@ -44,7 +44,7 @@ async def learn_doubly_robust(
             fresh = await fresh_utterances(run.agent, prompts, rng)
         updates += update(config, run, critic, reference, found, drawn, fresh.utterances)
         await run.weights.send(run.step)
-    return updates, found.metrics(run.step)
+    return updates, found.metrics(run.step, settings.control)
 
 
 def update(

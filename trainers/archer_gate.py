@@ -22,6 +22,8 @@ from .learning.groups import Group
 from .run.run import Run
 
 LOG = logging.getLogger(__name__)
+CLOSED = "the critic's gate is closed, so the actor has not learned (critic/rank)"
+"""Remark on a run that ends before its gate has opened."""
 SPENT = ("episodes", "unscored", "policy_failed", "retries", "action_tokens")
 """Counts of a step that include the episodes of a measurement, besides all that begin with ``cost/``."""
 
@@ -93,6 +95,12 @@ async def measure(config: ArcherConfig, settings: CriticGateConfig, run: Run, cr
     tasks = run.sampler.peek(settings.states)
     played = await collect(run.pool, run.agent, tasks, options=options, strategy=strategy)
     states = forked_states(played.episodes, config.gamma)
+    if not states:
+        run.reports.warn(
+            "critic gate",
+            f"the measurement has no forked state: {played.metrics()['unscored']:g} of its episodes are unscored. "
+            "The environment may fail to fork",
+        )
     return Measured(ranking(judgements(critic, states), [state.means for state in states]), played)
 
 
@@ -106,6 +114,15 @@ def judgements(critic: UtteranceCritic, states: Sequence[ForkedState]) -> list[l
     for state in states:
         ends.append(ends[-1] + len(state.utterances))
     return [judged[start:end] for start, end in pairwise(ends)]
+
+
+def closed_note(gate: CriticGate, step: int, steps: int) -> str:
+    """Return the remark on a run that would end after ``step`` of its ``steps`` steps; empty if another one says it."""
+    if gate.open:
+        return ""
+    if not gate.failed:
+        return CLOSED
+    return "" if step < steps else gate.reason()  # before its last step, the run says why it stopped early
 
 
 def decide(gate: CriticGate, run: Run, found: Ranking | None) -> None:

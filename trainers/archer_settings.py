@@ -16,7 +16,7 @@ from .critics.token_values import ValuesConfig
 from .critics.utterance import CriticConfig
 from .learning.objective import LossConfig
 from .run.kept_episodes import refuse_keeping
-from .run.settings import Plan, PolicyConfig, refuse_greedy
+from .run.settings import MAY_CHANGE, Plan, PolicyConfig, refuse_greedy
 
 
 class CriticPretrainingConfig(Config):
@@ -25,8 +25,8 @@ class CriticPretrainingConfig(Config):
     updates: int = pydantic.Field(default=500, ge=1)
     """Number of updates, each on ``batch`` turns."""
     critic: Literal["mc", "iql"] = "mc"
-    """Targets: ``mc``, the returns of the demonstrations, which are those of a policy cloned from them; or ``iql``,
-    towards the best of them (``expectile``)."""
+    """Targets: ``mc``, the returns of the demonstrations; or ``iql``, towards the best of them (``expectile``). A
+    policy cloned from demonstrations returns less than they do, so V starts too high."""
     keep: bool = False
     """Leave the demonstrations in the replay, where the turns of the run replace them in time."""
 
@@ -156,6 +156,11 @@ class ArcherConfig(PolicyConfig):
             )
         if self.baseline != "none":
             raise ValueError("the actor doubly_robust has V as its baseline: leave out baseline")
+        if self.batch < 1 + self.utterances:
+            raise ValueError(
+                f"the actor doubly_robust needs a batch of at least 1 + utterances = {1 + self.utterances}: a recorded "
+                f"utterance and the fresh ones in its state; batch is {self.batch}"
+            )
         if self.loss.kind == "reinforce":
             raise ValueError(
                 "the actor doubly_robust weighs recorded utterances by importance ratios, which loss.kind = reinforce "
@@ -209,4 +214,5 @@ class ArcherConfig(PolicyConfig):
     def plan(self) -> Plan:
         per_step = self.actor_steps * (self.epochs if self.actor in ("ppo", "doubly_robust") else 1)
         optimizer = self.optimizer.until(max(1, (self.steps - self.warmup) * per_step))
-        return Plan("archer", optimizer, correction=self.loss.is_mode)
+        gate = (f"critic_gate.{name}" for name in CriticGateConfig.model_fields)  # they affect later measurements alone
+        return Plan("archer", optimizer, may_change=(*MAY_CHANGE, *gate), correction=self.loss.is_mode)

@@ -420,6 +420,7 @@ def test_targets_that_contradict_each_other_are_refused(settings: dict[str, Any]
         {"actor": "ppo", "doubly_robust": {"lam": 0.5}},
         {"actor": "doubly_robust", "mode": "offline"},
         {"actor": "doubly_robust", "baseline": "token"},
+        {"actor": "doubly_robust", "batch": 4},
         {"actor": "doubly_robust", "loss": {"kind": "reinforce"}},
     ],
     ids=str,

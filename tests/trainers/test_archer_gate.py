@@ -25,7 +25,7 @@ from turnwise.trainers.run.metrics import read_metrics
 from ..rollouts.walkers import Walker, evenly, road, tasks
 from .test_archer import config
 
-GATE = {"states": 3, "utterances": 2, "rollouts": 2, "every": 1, "limit": 3}
+GATE = {"states": 3, "min_states": 2, "utterances": 2, "rollouts": 2, "every": 1, "limit": 3}
 
 
 class Planted:
@@ -77,6 +77,18 @@ def test_a_critic_that_does_not_rank_ends_the_run_in_words(
     again = archer.train(settings.model_copy(update={"resume": True}))
     assert again.steps == 4, "and stays ended"
     assert "does not rank" in again.note
+    gate = CriticGateConfig.model_validate({**GATE, "limit": 5})
+    more = settings.model_copy(update={"resume": True, "critic_gate": gate})
+    assert archer.train(more).steps == 6, "a higher limit continues it"
+
+
+@pytest.mark.slow
+def test_a_gate_that_fails_in_the_last_step_says_so(
+    tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archer_gate, "ranking", lambda *_: Ranking(0.05, 0.1, 3, 0))
+    result = archer.train(config(tmp_path / "run", cloned / "model", steps=4, critic_gate=GATE))
+    assert "the critic does not rank utterances" in result.note
 
 
 @pytest.mark.slow

@@ -56,9 +56,15 @@ class Outcomes:
     advantage_N: Tensor
     control_N: Tensor
 
-    def metrics(self, version: int) -> dict[str, float]:
-        """Return the number and mean age of the turns, and the share of the outcomes' variance that h explains."""
-        rest, whole = (self.advantage_N - self.control_N).var(correction=0), self.advantage_N.var(correction=0)
+    def metrics(self, version: int, control: float = 1.0) -> dict[str, float]:
+        """Return the number and mean age of the turns, and the share of the recorded term's variance that c·h explains.
+
+        Args:
+            version: the present policy version.
+            control: c, the share of Q that is used.
+        """
+        rest = (self.advantage_N - control * self.control_N).var(correction=0)
+        whole = self.advantage_N.var(correction=0)
         return {
             "actor/recorded": float(len(self.turns)),
             "actor/age": sum(version - turn.version for turn in self.turns) / len(self.turns),

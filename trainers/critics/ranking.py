@@ -7,6 +7,7 @@ which an advantage subtracts again. What steers the actor is the order of the ut
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,7 +19,8 @@ class Ranking:
 
     Args:
         mean: mean over the states that say anything; NaN without one.
-        error: standard error of the mean, from the spread between states; NaN below two states.
+        error: standard error of the mean, from the spread between states, but at least that of random judgements: few
+            states may agree by luck. NaN below two states.
         states: number of states that say something.
         silent: number of states left out: with one utterance only, or with equal returns after all of them.
     """
@@ -48,13 +50,29 @@ def ranking(judged: Sequence[Sequence[float]], measured: Sequence[Sequence[float
         judged: the critic's values of the utterances in each state.
         measured: measured values of the same utterances, such as mean returns.
     """
-    found = [kendall(mine, theirs) for mine, theirs in zip(judged, measured, strict=True) if max(theirs) > min(theirs)]
+    pairs = [(mine, theirs) for mine, theirs in zip(judged, measured, strict=True) if max(theirs) > min(theirs)]
+    found = [kendall(mine, theirs) for mine, theirs in pairs]
     count, silent = len(found), len(measured) - len(found)
     if not found:
         return Ranking(math.nan, math.nan, 0, silent)
     mean = sum(found) / count
-    spread = math.sqrt(sum((each - mean) ** 2 for each in found) / (count - 1)) if count > 1 else math.nan
-    return Ranking(mean, spread / math.sqrt(count), count, silent)
+    if count < 2:
+        return Ranking(mean, math.nan, count, silent)
+    spread = sum((each - mean) ** 2 for each in found) / (count - 1)
+    chance = sum(chance_variance(theirs) for _, theirs in pairs) / count
+    return Ranking(mean, math.sqrt(max(spread, chance) / count), count, silent)
+
+
+def chance_variance(measured: Sequence[float]) -> float:
+    """Return the variance of Kendall's τ-b when the other ranking is random and has no ties.
+
+    Without ties among k values it is 2(2k + 5) / 9k(k − 1): 1 for two of them. At least two must differ.
+    """
+    sizes, count = Counter(measured).values(), len(measured)
+    pairs = math.comb(count, 2)
+    untied = pairs - sum(math.comb(size, 2) for size in sizes)
+    agreed = count * (count - 1) * (2 * count + 5) - sum(size * (size - 1) * (2 * size + 5) for size in sizes)
+    return agreed / 18 / (pairs * untied)
 
 
 def kendall(one: Sequence[float], other: Sequence[float]) -> float:

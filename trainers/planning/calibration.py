@@ -58,7 +58,7 @@ def calibration(folder: Path, gpu: Gpu) -> Calibration:
         load = Workload("trial", gpu, 1, passes, NOTHING, 0)
         rate = passes.read / learning_seconds(passes, gpu, 1)
         seconds.append(math.log(rate / float(line["tokens_per_second"])))
-        if "peak_gib" in line:
+        if _positive(line.get("peak_gib")):
             memory.append(math.log(float(line["peak_gib"]) * GIB / memory_of(load).peak))
     if not seconds:
         raise UsageError(
@@ -74,6 +74,11 @@ def _mean(logarithms: list[float]) -> float:
     return math.exp(sum(logarithms) / len(logarithms)) if logarithms else 1.0
 
 
+def _positive(value: Any) -> bool:
+    """Return whether a value is a measurement: a finite number above 0."""
+    return isinstance(value, int | float) and 0 < value < math.inf
+
+
 def _updates(folder: Path, gpu: Gpu) -> Iterator[tuple[Mapping[str, Any], Passes]]:
     """Yield the lines of updates on such a GPU, each with what was computed."""
     file = folder / LINES
@@ -84,10 +89,12 @@ def _updates(folder: Path, gpu: Gpu) -> Iterator[tuple[Mapping[str, Any], Passes
     word = gpu.title.partition(" ")[0]
     assert word in NAMES
     for line in lines:
+        if not isinstance(line, dict):
+            continue
         found = SHAPE.fullmatch(str(line.get("name", "")))
         if found is None or line.get("plan") or not re.search(rf"\b{word}\b", str(line.get("device", ""))):
             continue
-        if "tokens_per_second" in line:
+        if _positive(line.get("tokens_per_second")) and int(found["size"]) and int(found["count"]):
             yield line, _passes(int(found["size"]) * 1024, int(found["count"]), found["variant"])
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from ...inference.hardware import ALONE
 from .memory import GIB, Memory, memory_of
 from .speed import seconds_of
-from .workload import Workload
+from .workload import Sampler, Workload
 
 RANK = 16
 """Rank of the adapters that are suggested."""
@@ -89,13 +90,14 @@ def _changes(load: Workload) -> Iterator[tuple[str, Workload]]:
     """Yield single changes, the cheapest first."""
     policy, critic, sampler = load.policy, load.critic, load.sampler
     if not policy.recompute:
-        yield "optimizer.recompute=true", replace(load, policy=replace(policy, recompute=True))
+        again = critic if critic is None or critic.rank is not None else replace(critic, recompute=True)
+        yield "optimizer.recompute=true", replace(load, policy=replace(policy, recompute=True), critic=again)
     tokens = policy.tokens // policy.row_tokens // 2 * policy.row_tokens
     if tokens:
         changed = replace(policy, microbatch_tokens=tokens)
         yield f"optimizer.microbatch_tokens={tokens}", replace(load, policy=changed)
     if critic is not None and (fewer := critic.tokens // critic.row_tokens // 2 * critic.row_tokens):
-        name = "critic_model.optimizer" if critic.rank is not None else "values"
+        name = "critic_model.optimizer" if load.critic_copies else "values"
         yield f"{name}.microbatch_tokens={fewer}", replace(load, critic=replace(critic, microbatch_tokens=fewer))
     if sampler.kind == "engine":
         least = (
@@ -109,15 +111,31 @@ def _changes(load: Workload) -> Iterator[tuple[str, Workload]]:
         fewer = sampler.rows // 2
         yield f"agent.max_batch={fewer}", replace(load, sampler=replace(sampler, rows=fewer))
     if not policy.autocast and policy.width == 4:
-        yield "optimizer.autocast=bfloat16", replace(load, policy=replace(policy, autocast=True))
+        shorter = None if critic is None else replace(critic, autocast=True)
+        yield "optimizer.autocast=bfloat16", replace(load, policy=replace(policy, autocast=True), critic=shorter)
 
 
 def _larger(load: Workload) -> Iterator[tuple[str, Workload]]:
     """Yield changes of another size: adapters, or more GPUs."""
     if load.policy.rank is None:
-        policy = replace(load.policy, rank=RANK, width=2, autocast=True)
-        yield f"lora.rank={RANK} dtype=bfloat16 optimizer.lr=5e-5", replace(load, policy=policy)
-    for gpus in () if load.alone else (2, 4, 8, 16, 32, 64):
-        if gpus > load.learners:
-            count = gpus + load.sampling_gpus
-            yield f"{count} GPUs", replace(load, gpus=count)
+        policy = replace(load.policy, rank=RANK, width=2)
+        critic = load.critic
+        if critic is not None and critic.rank is not None:  # it shares the policy's weights
+            critic = replace(critic, width=2)
+        words = f"lora.rank={RANK} dtype=bfloat16 optimizer.lr=5e-5"
+        yield words, replace(load, policy=policy, critic=critic)
+    if load.alone:
+        return
+    replicas = load.sampler.replicas if load.sampler.kind == "servers" else 0
+    beside = replicas > load.sampling_gpus
+    for learners in (load.learners, 2, 4, 8, 16, 32, 64):
+        if learners > load.learners or (beside and learners == load.learners):
+            count = learners + replicas
+            yield f"{count} GPUs", replace(load, gpus=count, sampler=_on_several(load.sampler))
+
+
+def _on_several(sampler: Sampler) -> Sampler:
+    """Return the same sampling on more GPUs than one: no shard samples, and servers have GPUs to themselves."""
+    if sampler.kind == "model":
+        return replace(sampler, kind="copy")
+    return replace(sampler, share=ALONE) if sampler.kind == "servers" else sampler

@@ -150,8 +150,8 @@ def shape_of(model: str) -> ModelShape:
     if name in KNOWN:
         return KNOWN[name]
     raise UsageError(
-        f"the shape of {model!r} is not known: there is no {file}, and the name is not one of {', '.join(KNOWN)}; name "
-        "a folder with a config.json (model=FOLDER), which needs no weights"
+        f"the shape of {model!r} is not known: name a folder with a config.json (model=FOLDER), which needs no "
+        f"weights; there is no {file}, and the name is not one of {', '.join(KNOWN)}"
     )
 
 
@@ -165,24 +165,47 @@ def shape_from(data: Mapping[str, Any], source: str) -> ModelShape:
     Raises:
         UsageError: it is of an architecture that the arithmetic does not know, or lacks a number.
     """
+    if not isinstance(data, Mapping):
+        raise UsageError(f"{source} does not describe a language model: it is not a table of settings")
     kind = str(data.get("model_type"))
     if kind not in FAMILIES:
         raise UsageError(f"{source} has model_type = {kind!r}, and the arithmetic knows {', '.join(FAMILIES)} only")
     head_norms, biased = FAMILIES[kind]
     try:
-        hidden, heads = int(data["hidden_size"]), int(data["num_attention_heads"])
+        hidden, heads = _count(data, "hidden_size"), _count(data, "num_attention_heads")
         return ModelShape(
-            layers=int(data["num_hidden_layers"]),
+            layers=_count(data, "num_hidden_layers"),
             hidden=hidden,
             heads=heads,
-            kv_heads=int(data.get("num_key_value_heads") or heads),
-            head_dim=int(data.get("head_dim") or hidden // heads),
-            intermediate=int(data["intermediate_size"]),
-            vocabulary=int(data["vocab_size"]),
+            kv_heads=_count(data, "num_key_value_heads", heads),
+            head_dim=_count(data, "head_dim", max(1, hidden // heads)),
+            intermediate=_count(data, "intermediate_size"),
+            vocabulary=_count(data, "vocab_size"),
             tied=bool(data.get("tie_word_embeddings", False)),
             head_norms=head_norms,
             biased=biased,
-            positions=int(data.get("max_position_embeddings") or 32_768),
+            positions=_count(data, "max_position_embeddings", 32_768),
         )
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{source} does not describe a language model: {type(error).__name__} {error}") from None
+
+
+def _count(data: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """Return a positive number.
+
+    Args:
+        data: settings.
+        name: name of the number.
+        default: value of a missing number, or one that is null.
+
+    Raises:
+        KeyError: it is missing, and has no default.
+        TypeError: it is not a number.
+        ValueError: it is not one, or less than 1.
+    """
+    given: Any = data[name] if default is None else data.get(name)
+    if given is None and default is not None:
+        return default
+    if (count := int(given)) < 1:
+        raise ValueError(f"{name} = {given}, and must be at least 1")
+    return count

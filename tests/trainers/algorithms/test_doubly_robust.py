@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from turnwise.trainers.algorithms.doubly_robust import combined, outcomes, with_own_old, with_terms
+from turnwise.trainers.algorithms.doubly_robust import Outcomes, combined, outcomes, with_own_old, with_terms
 from turnwise.trainers.critics.transitions import Transition
 from turnwise.trainers.learning.loss import policy_loss
 from turnwise.trainers.learning.rows import Rows
@@ -173,3 +173,11 @@ def test_weights_sum_to_one_and_recorded_utterances_keep_their_log_probabilities
     assert mixed.logp_old.tolist() == [0, -1, -2, 0, -9, 0, -9]
     assert mixed.entropy.tolist() == [0, 1.5, 1.5, 0, 1.5, 0, 1.5]
     assert with_terms(rows, torch.tensor([1.0]), torch.tensor([2.0, 3.0])).advantage.tolist() == [0, 2, 2, 0, 4, 0, 6]
+
+
+def test_the_explained_share_is_that_of_the_control_in_use() -> None:
+    advantage_N = torch.tensor([1.0, -1.0])
+    turn = Transition((0,), (1,), (-1.0,), 0.5, (2,), False, 0, 3, "e", 0)
+    found = Outcomes((turn, turn), advantage_N, 2 * advantage_N)
+    shares = {control: found.metrics(3, control)["actor/explained"] for control in (0.0, 0.5, 1.0)}
+    assert shares == {0.0: 0.0, 0.5: 1.0, 1.0: 0.0}

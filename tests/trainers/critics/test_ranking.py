@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from turnwise.trainers.critics.ranking import kendall, ranking
+from turnwise.trainers.critics.ranking import chance_variance, kendall, ranking
 
 VALUES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9)
 
@@ -37,3 +38,13 @@ def test_states_without_a_difference_are_left_out_and_counted() -> None:
     assert (nothing.states, nothing.silent) == (0, 1)
     assert math.isnan(ranking([[1, 2]], [[3, 4]]).error), "one state has no spread"
     assert ranking([], []).states == 0
+
+
+@pytest.mark.parametrize("measured", [[1, 2], [1, 2, 3], [1, 2, 3, 4], [0, 0, 0, 1], [0, 0, 1, 1, 2]])
+def test_the_variance_under_chance_is_that_of_all_orders(measured: list[float]) -> None:
+    found = [kendall(order, measured) for order in permutations(range(len(measured)))]
+    assert chance_variance(measured) == pytest.approx(sum(each**2 for each in found) / len(found))
+
+
+def test_states_that_agree_are_as_uncertain_as_chance() -> None:
+    assert ranking([[1, 2]] * 4, [[1, 2]] * 4).error == pytest.approx(0.5)

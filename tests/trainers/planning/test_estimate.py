@@ -11,7 +11,7 @@ import pytest
 from turnwise.errors import UsageError
 from turnwise.inference.hardware import GPUS
 from turnwise.trainers.planning.calibration import Calibration, calibration
-from turnwise.trainers.planning.estimate import change_that_fits, estimate
+from turnwise.trainers.planning.estimate import _larger, change_that_fits, estimate
 from turnwise.trainers.planning.memory import memory_of
 from turnwise.trainers.planning.shapes import KNOWN
 from turnwise.trainers.planning.workload import Sampler, Workload
@@ -90,10 +90,19 @@ def test_a_model_that_nothing_saves_is_for_more_gpus_or_none() -> None:
     assert change_that_fits(replace(adapted, alone=True)) is None
 
 
+def test_more_gpus_are_suggested_with_the_copy_that_samples_there() -> None:
+    """No shard of a model samples; so more GPUs bring a whole copy, which must fit as well."""
+    alone = of("qwen3-8b", sampler=replace(ENGINE, kind="model", replicas=0))
+    several = dict(_larger(alone))
+    assert {name for name in several if "GPUs" in name} >= {"2 GPUs", "8 GPUs"}
+    assert all(load.sampler.kind == "copy" for name, load in several.items() if "GPUs" in name)
+    assert memory_of(several["8 GPUs"]).peak > memory_of(replace(several["8 GPUs"], sampler=alone.sampler)).peak
+
+
 def trial(folder: Path, **changes: object) -> Path:
     line = {"part": "speed", "name": "update, 8k x 2, autocast", "device": "NVIDIA H100 80GB HBM3", "plan": False}
     line |= {"ok": True, "tokens_per_second": 20_000.0, "peak_gib": 60.0} | changes
-    (folder / "lines.jsonl").write_text(json.dumps(line) + "\n" + json.dumps({"part": "x", "name": "y"}) + "\n")
+    (folder / "lines.jsonl").write_text(json.dumps(line) + "\n" + json.dumps({"part": "x", "name": "y"}) + "\n[1]\n")
     return folder
 
 

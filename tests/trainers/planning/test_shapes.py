@@ -70,6 +70,8 @@ def test_names_are_known_with_their_owner_and_ending() -> None:
         (json.dumps({"model_type": "qwen3_moe"}), "model_type = 'qwen3_moe'"),
         (json.dumps({"model_type": "qwen3", "hidden_size": 3}), "num_attention_heads"),
         (json.dumps({"model_type": "qwen3", "hidden_size": 3, "num_attention_heads": "x"}), "does not describe"),
+        (json.dumps({"model_type": "qwen3", "hidden_size": 0}), "hidden_size = 0, and must be at least 1"),
+        ("[1]", "not a table of settings"),
     ],
 )
 def test_another_architecture_is_refused_in_one_line(content: str, said: str, tmp_path: Path) -> None:
