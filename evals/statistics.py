@@ -187,9 +187,10 @@ def mean_over_tasks(
     if tasks < 2:
         return Estimate(value, None, None, tasks, "unknown", checked(confidence))
     residuals = np.array([float((x[m] - value).sum()) for m in members])
-    square = float((residuals**2).mean())
-    skew = float((residuals**3).mean()) / square**1.5 if square > 0 else 0.0
-    spread = math.sqrt(tasks / (tasks - 1) * square) * tasks / len(x)
+    deviation = math.sqrt(float((residuals**2).mean()))
+    # Standardized before the cube, which of tiny residuals would be 0 divided by 0.
+    skew = float(((residuals / deviation) ** 3).mean()) if deviation > 0 else 0.0
+    spread = math.sqrt(tasks / (tasks - 1)) * deviation * tasks / len(x)
     reach = student_quantile(confidence, tasks - 1) / math.sqrt(tasks)
     low, high = (value - spread * _unskewed(end, skew, tasks) for end in (reach, -reach))
     return Estimate(value, low, high, tasks, "Hall's t over tasks", confidence)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from turnwise.errors import UsageError
@@ -267,6 +267,7 @@ def test_with_equally_many_attempts_the_means_of_tasks_are_what_counts(
 
 
 @given(values=st.lists(st.floats(0, 100), min_size=1, max_size=15), middle=st.floats(-50, 50))
+@example(values=[3e-136], middle=0.0)  # its cube is below the smallest number
 def test_without_skew_the_interval_of_a_mean_is_students(values: list[float], middle: float) -> None:
     symmetric = [middle + sign * value for value in values for sign in (-1, 1)]
     assert ends(mean_over_tasks(symmetric)) == pytest.approx(ends(student(symmetric)), abs=1e-6)

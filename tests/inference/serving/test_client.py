@@ -150,7 +150,7 @@ async def test_the_native_route_of_older_versions_is_not_exact_enough(serve: Ser
 @pytest.mark.parametrize(
     ("settings", "sabotage", "message"),
     [
-        ({"version": "0.20.1"}, "", r"runs vLLM 0\.20\.1, but Turnwise supports 0\.26 to 0\.33"),
+        ({"version": "0.20.1"}, "", r"runs vLLM 0\.20\.1, but Turnwise supports 0\.26 to 0\.32"),
         ({}, "raw log-probabilities", r"ignore the temperature \(raw_logprobs\).*--logprobs-mode processed_logprobs"),
         ({"development": False}, "raw log-probabilities", "ignore the temperature, so they differ"),
         ({}, "not found", r"answers, but is not a vLLM server: it has no /version.*write chat:http://.*/v1#MODEL"),
