@@ -1,4 +1,4 @@
-"""The lab of certification: it makes environments, samples tasks, plays episodes, and watches the time of calls."""
+"""The harness of certification: it makes environments, samples tasks, plays episodes, and watches the time of calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Effort:
         random_episodes: how many episodes the random player gets.
         leak_episodes: how many episodes the leak law plays.
         processes: how many other processes repeat the episodes.
-        every: the lab tries one in this many of the attempts to break the environment.
+        every: the harness tries one in this many of the attempts to break the environment.
     """
 
     samples: int = 3
@@ -67,7 +67,7 @@ class Subject:
 
 
 @dataclass
-class Lab:
+class Harness:
     """One certification in progress.
 
     Args:

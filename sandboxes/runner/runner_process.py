@@ -1,4 +1,4 @@
-"""``Cell``: the environment in which a backend starts the runner; the rest of a sandbox is the same everywhere."""
+"""``RunnerProcess``: the confined runner that a backend starts; the rest of a sandbox is the same everywhere."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 from ..result import Stats
 
 
-class Cell(Protocol):
-    """A confined place in which the runner (``turnwise_sandbox_runner.py``) runs as the first process.
+class RunnerProcess(Protocol):
+    """The runner as the first process of a confined place.
 
     The backend confines it before it runs a single byte. ``RunnerSandbox`` talks to it through ``reader`` and
-    ``writer``, its standard output and input, and asks the cell for everything that only the outside can do or know.
+    ``writer``, its standard output and input, and asks the process for everything that only the outside can do or know.
     """
 
     id: str

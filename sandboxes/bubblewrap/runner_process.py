@@ -1,4 +1,4 @@
-"""``BubblewrapCell``: the runner in namespaces of its own, with limits by a control group."""
+"""``BubblewrapProcess``: the runner in namespaces of its own, with limits by a control group."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import time
 from asyncio import StreamReader, StreamWriter
 
 from ..result import Stats
-from ..runner.cell import Cell
 from ..runner.processes import descendants, kill_until_none
+from ..runner.runner_process import RunnerProcess
 from ..usage import Usage
-from .berth import Berth, give_back
 from .uids import Uids
+from .warm_slot import WarmSlot, give_back
 
 
-class BubblewrapCell(Cell):
-    """A berth whose shell has become bubblewrap.
+class BubblewrapProcess(RunnerProcess):
+    """A slot whose shell has become bubblewrap.
 
     Args:
-        berth: its berth.
+        slot: its slot.
         uids: registry that its user id comes from.
     """
 
-    def __init__(self, berth: Berth, uids: Uids) -> None:
-        self.id, self._berth, self._uids = berth.name, berth, uids
-        self._child, self._group = berth.child, berth.group
-        self.reader: StreamReader = berth.child.reader
-        self.writer: StreamWriter = berth.child.writer
+    def __init__(self, slot: WarmSlot, uids: Uids) -> None:
+        self.id, self._slot, self._uids = slot.name, slot, uids
+        self._child, self._group = slot.child, slot.group
+        self.reader: StreamReader = slot.child.reader
+        self.writer: StreamWriter = slot.child.writer
         self._began, self._ended, self._last = time.monotonic(), False, Usage({}).stats(0.0)
 
     async def kill(self) -> None:
@@ -41,8 +41,8 @@ class BubblewrapCell(Cell):
         if self._child.process.poll() is None:
             self._child.process.kill()
         await self._child.gone()
-        await give_back(self._group, self._uids, self._berth.uid)
-        self._child.let_go()
+        await give_back(self._group, self._uids, self._slot.uid)
+        self._child.close()
 
     async def stats(self) -> Stats:
         """Return the counters of the control group."""

@@ -9,19 +9,19 @@ from typing import Any
 from ...errors import SandboxError, SandboxUnavailableError
 
 
-class Behind:
+class BackgroundTasks:
     """Tasks that are referenced until they end. A failure is ignored, since leftovers are reaped."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def do(self, work: Coroutine[Any, Any, Any]) -> None:
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Start a task."""
         task = asyncio.get_running_loop().create_task(_quietly(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Wait until all tasks have ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ...errors import SandboxError
 from ..result import Stats
-from ..runner.cell import Cell
+from ..runner.runner_process import RunnerProcess
 from ..usage import Usage, usage_of
 from . import containers
 from .engine import Engine
@@ -29,9 +29,10 @@ DEAD = 5.0
 """Seconds in which the kernel ends processes that were killed."""
 
 
-class DockerCell(Cell):
-    """A ``Cell`` that an engine runs. On the engine's machine its counters are read from the kernel, since asking the
-    engine takes a second.
+class DockerProcess(RunnerProcess):
+    """A ``RunnerProcess`` in a container.
+
+    On the engine's machine its counters are read from the kernel, since asking the engine takes a second.
 
     Args:
         engine: engine that runs it.

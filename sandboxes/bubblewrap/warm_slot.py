@@ -1,8 +1,8 @@
-"""Berths: control groups that each have a waiting shell, made before a sandbox needs one.
+"""Warm slots: control groups that each have a waiting shell, made before a sandbox needs one.
 
 Moving a process into a control group takes the kernel ten milliseconds or more, mostly spent waiting for all
 processors. So it is done beforehand: a shell enters the group, becomes the user of the sandbox, and waits for the
-command to turn into bubblewrap. No berth is ever used twice.
+command to turn into bubblewrap. No slot is ever used twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .uids import Uids
 
 
 @dataclass(slots=True)
-class Berth:
+class WarmSlot:
     """A place for one sandbox.
 
     Args:
@@ -30,7 +30,7 @@ class Berth:
         uid: its user id; ``None`` for this process's own.
         child: the waiting shell.
         rules: file in memory for the filter of system calls.
-        told: file in memory for the arguments of bubblewrap.
+        options: file in memory for the arguments of bubblewrap.
     """
 
     name: str
@@ -38,48 +38,48 @@ class Berth:
     uid: int | None
     child: Child
     rules: int
-    told: int
+    options: int
 
-    def depart(self, rules: bytes, told: bytes, mounting: str, runner: list[str]) -> None:
+    def launch(self, rules: bytes, options: bytes, mounting: str, runner: list[str]) -> None:
         """Turn the shell into bubblewrap.
 
         Args:
             rules: the filter of system calls.
-            told: the arguments of bubblewrap.
+            options: the arguments of bubblewrap.
             mounting: shell commands to run before.
             runner: command to run inside.
         """
-        for descriptor, content in ((self.rules, rules), (self.told, told)):
+        for descriptor, content in ((self.rules, rules), (self.options, options)):
             os.pwrite(descriptor, content, 0)  # at the offset where the shell's copy of the descriptor starts to read
-        bubblewrap = [which("bwrap"), "--seccomp", str(self.rules), "--args", str(self.told)]
+        bubblewrap = [which("bwrap"), "--seccomp", str(self.rules), "--args", str(self.options)]
         line = f"{mounting}exec {shlex.join([*bubblewrap, *runner])}"
         self.child.writer.write(line.encode("utf-8", "surrogateescape") + b"\n")
-        self.let_go()
+        self.close()
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """Close the descriptors that belong to the shell."""
-        for descriptor in (self.rules, self.told):
+        for descriptor in (self.rules, self.options):
             os.close(descriptor)
 
 
-async def make_berth(name: str, cgroups: Cgroups, uids: Uids, mounts: bool) -> Berth:
-    """Make a new berth; if that fails, release everything that it has taken.
+async def make_slot(name: str, cgroups: Cgroups, uids: Uids, mounts: bool) -> WarmSlot:
+    """Make a new slot; if that fails, release everything that it has taken.
 
     Raises:
         SandboxError: it cannot be made.
     """
     group = cgroups.make(name)
     uid = None
-    rules, told = os.memfd_create("rules"), os.memfd_create("told")
+    rules, options = os.memfd_create("rules"), os.memfd_create("options")
     try:
         uid = uids.take() if os.getuid() == 0 else None
-        child = await start_child(shell(group, uid, mounts), env={}, pass_fds=(rules, told))
+        child = await start_child(shell(group, uid, mounts), env={}, pass_fds=(rules, options))
     except BaseException:
         os.close(rules)
-        os.close(told)
+        os.close(options)
         await give_back(group, uids, uid)
         raise
-    return Berth(name, group, uid, child, rules, told)
+    return WarmSlot(name, group, uid, child, rules, options)
 
 
 def shell(group: Group | None, uid: int | None, mounts: bool) -> list[str]:
@@ -112,10 +112,10 @@ async def give_back(group: Group | None, uids: Uids, uid: int | None) -> None:
         uids.release(uid)
 
 
-async def remove_berth(berth: Berth, uids: Uids) -> None:
-    """Remove a berth that was not used."""
-    berth.let_go()
-    berth.child.process.kill()
-    await berth.child.gone()
-    await give_back(berth.group, uids, berth.uid)
-    berth.child.let_go()
+async def remove_slot(slot: WarmSlot, uids: Uids) -> None:
+    """Remove a slot that was not used."""
+    slot.close()
+    slot.child.process.kill()
+    await slot.child.gone()
+    await give_back(slot.group, uids, slot.uid)
+    slot.child.close()

@@ -34,7 +34,7 @@ PYTHON = ("python3", "-I", "-S", "-c")
 
 
 @dataclass
-class Lab:
+class Harness:
     """One check in progress.
 
     Args:
