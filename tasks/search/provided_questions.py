@@ -1,4 +1,4 @@
-"""``GivenQuestions``: a family of questions that are available as objects."""
+"""``ProvidedQuestions``: a family of questions that are available as objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..spec import Split, TaskSpec
 from .task import SearchTask
 
 
-class GivenQuestions(TaskFamily[SearchTask]):
+class ProvidedQuestions(TaskFamily[SearchTask]):
     """Questions in memory, such as those that a policy has just proposed; the seed is the index of a question.
 
     Args:
@@ -35,7 +35,7 @@ class GivenQuestions(TaskFamily[SearchTask]):
         self.name = f"given-{stable_hash(*asked).hex()[:12]}"
 
     def __reduce__(self) -> Any:
-        return (GivenQuestions, (self.questions,))
+        return (ProvidedQuestions, (self.questions,))
 
     def build(self, spec: TaskSpec, rng: Rng) -> SearchTask:
         """Return the question whose index is the seed."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from turnwise.tasks.rng import Rng
-from turnwise.tasks.search.asking.catalogue import TEMPLATES
 from turnwise.tasks.search.family import SEARCH_FAMILY
-from turnwise.tasks.search.proof.claims import broken
 from turnwise.tasks.search.task import SearchTask
+from turnwise.tasks.search.templates.catalogue import TEMPLATES
+from turnwise.tasks.search.verifier.claims import broken
 from turnwise.tasks.spec import Split
 
 from ....shifts import sampled

@@ -11,15 +11,15 @@ import pytest
 
 from turnwise.errors import TaskError
 from turnwise.tasks.rng import Rng
-from turnwise.tasks.search.asking.catalogue import TEMPLATES
-from turnwise.tasks.search.asking.query import Beside, Both, Count, Named, Of, Query, Since, Then
-from turnwise.tasks.search.asking.scene import Scene, Unsuitable
-from turnwise.tasks.search.asking.wording import worded
 from turnwise.tasks.search.document import Document
-from turnwise.tasks.search.proof.library import Library
-from turnwise.tasks.search.proof.questions import understood
-from turnwise.tasks.search.proof.reading import read
-from turnwise.tasks.search.wiki.origin import wiki
+from turnwise.tasks.search.templates.catalogue import TEMPLATES
+from turnwise.tasks.search.templates.query import Beside, Both, Count, Named, Of, Query, Since, Then
+from turnwise.tasks.search.templates.scene import Scene, Unsuitable
+from turnwise.tasks.search.templates.wording import worded
+from turnwise.tasks.search.verifier.library import Library
+from turnwise.tasks.search.verifier.questions import understood
+from turnwise.tasks.search.verifier.reading import read
+from turnwise.tasks.search.wiki.pages import wiki
 from turnwise.tasks.search.wiki.prose import spoken
 from turnwise.tasks.search.wiki.relations import relations
 from turnwise.tasks.spec import Split
@@ -153,7 +153,7 @@ def test_nonsense_means_nothing() -> None:
 
 
 def test_a_sentence_that_can_be_read_in_two_ways_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnwise.tasks.search.proof import reading
+    from turnwise.tasks.search.verifier import reading
 
     wordings = reading._sentences("town")
     monkeypatch.setattr(reading, "_sentences", lambda kind: (*wordings, *wordings))

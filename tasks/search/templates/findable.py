@@ -6,7 +6,7 @@ import math
 import re
 
 from ..task import Lookup
-from ..wiki.origin import Wiki
+from ..wiki.pages import Wiki
 
 TITLE, K1, B = 4.0, 1.2, 0.75
 """BM25's constants, and the weight of a title's words, as in SQLite's engine here."""

@@ -1,4 +1,4 @@
-"""``OwnQuestions``: a family of the user's own questions, read from a file."""
+"""``CustomQuestions``: a family of the user's own questions, read from a file."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ...errors import TaskError, UsageError
 from ..family import TaskFamily
 from ..rng import Rng, stable_hash
 from ..spec import Split, TaskSpec
+from .custom_question_lines import Question, lines_of, parsed, read
 from .document import Corpus, Document, phrase
-from .own_lines import Question, lines_of, parsed, read
 from .stored import StoredCorpus
 from .task import Lookup, SearchTask
 
 PAGE = '{"id": …, "title": …, "text": …}'
 
 
-class OwnQuestions(TaskFamily[SearchTask]):
+class CustomQuestions(TaskFamily[SearchTask]):
     """The questions of a file (JSON Lines); the seed is the index of a question in its split.
 
     Every line has ``question`` and ``answers`` (or ``answer``, or Search-R1's ``golden_answers``). It may have
@@ -56,7 +56,7 @@ class OwnQuestions(TaskFamily[SearchTask]):
         return len(self._questions)
 
     def __reduce__(self) -> Any:
-        return (OwnQuestions, (self.path, self.source))
+        return (CustomQuestions, (self.path, self.source))
 
     @property
     def usual(self) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ class OwnQuestions(TaskFamily[SearchTask]):
         )
 
 
-def questions_of(path: str, corpus: str) -> OwnQuestions:
+def questions_of(path: str, corpus: str) -> CustomQuestions:
     """Return the family of a file; calls share one object until the file or the corpus changes.
 
     Args:
@@ -88,14 +88,14 @@ def questions_of(path: str, corpus: str) -> OwnQuestions:
         corpus: path of the corpus, or the URL of a search service.
 
     Raises:
-        UsageError: see ``OwnQuestions``.
+        UsageError: see ``CustomQuestions``.
     """
     return _kept(path, corpus, _stamp(path), "" if "://" in corpus else _stamp(corpus))
 
 
 @lru_cache(maxsize=8)
-def _kept(path: str, corpus: str, *stamps: str) -> OwnQuestions:
-    return OwnQuestions(path, corpus)
+def _kept(path: str, corpus: str, *stamps: str) -> CustomQuestions:
+    return CustomQuestions(path, corpus)
 
 
 def _stamp(path: str) -> str:

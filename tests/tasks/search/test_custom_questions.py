@@ -12,8 +12,8 @@ import pytest
 from turnwise.errors import UsageError
 from turnwise.evals.sampling import sample_tasks
 from turnwise.tasks.search.build import build
+from turnwise.tasks.search.custom_questions import CustomQuestions, questions_of
 from turnwise.tasks.search.document import Document
-from turnwise.tasks.search.own import OwnQuestions, questions_of
 from turnwise.tasks.search.task import Lookup
 from turnwise.tasks.spec import Split
 from turnwise.trainers.collect.sampler import TaskSampler
@@ -22,11 +22,11 @@ PAGE = {"id": "a", "title": "A", "text": "A is first."}
 GOOD = {"question": "What is first?", "answers": ["Alpha"]}
 
 
-def family(folder: Path, questions: list[Any], pages: list[Any] | None = None) -> OwnQuestions:
+def family(folder: Path, questions: list[Any], pages: list[Any] | None = None) -> CustomQuestions:
     for name, lines in (("q", questions), ("c", [PAGE] if pages is None else pages)):
         text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    return OwnQuestions(folder / "q.jsonl", folder / "c.jsonl")
+    return CustomQuestions(folder / "q.jsonl", folder / "c.jsonl")
 
 
 def test_a_line_says_what_may_be_said(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_it_travels_and_is_one_object(tmp_path: Path) -> None:
 
 def test_a_corpus_elsewhere_has_no_pages_here(tmp_path: Path) -> None:
     family(tmp_path, [{**GOOD, "split": "train"}])
-    made = OwnQuestions(tmp_path / "q.jsonl", "http://127.0.0.1:1")
+    made = CustomQuestions(tmp_path / "q.jsonl", "http://127.0.0.1:1")
     assert len(made.generate(made.spec(0)).corpus) == 0
 
 
@@ -139,7 +139,7 @@ def test_evidence_without_text_is_named(tmp_path: Path) -> None:
 def test_what_a_corpus_elsewhere_has_is_not_asked_of_it(tmp_path: Path) -> None:
     family(tmp_path, [GOOD])
     (tmp_path / "q.jsonl").write_text(json.dumps({**GOOD, "evidence": ["there"], "split": "train"}))
-    assert len(OwnQuestions(tmp_path / "q.jsonl", "http://127.0.0.1:1")) == 1
+    assert len(CustomQuestions(tmp_path / "q.jsonl", "http://127.0.0.1:1")) == 1
 
 
 def test_a_stored_corpus_is_held_against_the_questions_too(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_stored_corpus_is_held_against_the_questions_too(tmp_path: Path) -> No
     build(tmp_path / "c.corpus", "c", [Document("a", "A", "A is first.")])
     (tmp_path / "q.jsonl").write_text(json.dumps({**GOOD, "evidence": ["b"]}))
     with pytest.raises(UsageError, match="'b', which the corpus lacks"):
-        OwnQuestions(tmp_path / "q.jsonl", tmp_path / "c.corpus")
+        CustomQuestions(tmp_path / "q.jsonl", tmp_path / "c.corpus")
 
 
 def test_passages_are_found_whatever_their_spaces_and_lines_of_published_files_are_read(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_mark_of_the_encoding_is_no_letter(tmp_path: Path) -> None:
     for name in ("q", "c"):
         path = tmp_path / f"{name}.jsonl"
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    made = OwnQuestions(tmp_path / "q.jsonl", tmp_path / "c.jsonl")
+    made = CustomQuestions(tmp_path / "q.jsonl", tmp_path / "c.jsonl")
     assert made.generate(made.spec(0)).question == "What is first?"
 
 
@@ -204,7 +204,7 @@ def test_a_question_is_played_once_unless_levels_are_named(tmp_path: Path) -> No
 
 def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read the .*nowhere\.jsonl"):
-        OwnQuestions(tmp_path / "nowhere.jsonl", "http://127.0.0.1:1")
+        CustomQuestions(tmp_path / "nowhere.jsonl", "http://127.0.0.1:1")
     (tmp_path / "q.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="cannot read"):
-        OwnQuestions(tmp_path / "q.jsonl", "http://127.0.0.1:1")
+        CustomQuestions(tmp_path / "q.jsonl", "http://127.0.0.1:1")

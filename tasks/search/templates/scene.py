@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...rng import Rng
 from ..task import Lookup
-from ..wiki.origin import Wiki
+from ..wiki.pages import Wiki
 from ..wiki.relations import KINDS, Relation, relations, relations_of
 from ..wiki.world import Entity, Value
 from .query import Named, Node, Of, Query
@@ -39,7 +39,7 @@ class Resting:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TaskDraft:
     """A question of a template, with its answers and its support.
 
     Args:

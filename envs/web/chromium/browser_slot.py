@@ -1,4 +1,4 @@
-"""``Seat``: one episode's place in a browser, used on Chromium's loop."""
+"""``BrowserSlot``: one episode's place in a browser, used on Chromium's loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class Seat:
+class BrowserSlot:
     """One episode's place in a browser.
 
     Args:
@@ -65,8 +65,8 @@ async def context_of(chromium: Chromium, key: str, width: int, height: int) -> B
     )
 
 
-async def seated(chromium: Chromium, context: BrowserContext, key: str, episode: Episode) -> Seat:
-    """Open the first tab of an empty context, and return the seat.
+async def open_slot(chromium: Chromium, context: BrowserContext, key: str, episode: Episode) -> BrowserSlot:
+    """Open the first tab of an empty context, and return the slot.
 
     Args:
         chromium: the browser.
@@ -77,7 +77,7 @@ async def seated(chromium: Chromium, context: BrowserContext, key: str, episode:
     page = await context.new_page()
     control, target = await watched(page)
     await page.aria_snapshot(mode="ai")  # loads Playwright's script into Chromium before time matters
-    return Seat(chromium, context, page, control, target, key, episode)
+    return BrowserSlot(chromium, context, page, control, target, key, episode)
 
 
 async def watched(page: Page) -> tuple[CDPSession, dict[str, Any]]:

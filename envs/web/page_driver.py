@@ -19,7 +19,7 @@ PATIENCE = 40
 
 
 @dataclass(frozen=True)
-class Aim:
+class ElementRef:
     """An element described without its id.
 
     Args:
@@ -49,26 +49,26 @@ class Aim:
 
 
 @dataclass(frozen=True)
-class Did:
+class UiAction:
     """An action of a solution.
 
     Args:
         name: name of the action, such as ``click``.
-        aim: the element, if the action has one.
+        element: the element, if the action has one.
         arguments: the other arguments.
     """
 
     name: str
-    aim: Aim | None = None
+    element: ElementRef | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def call(self, page: Page) -> tuple[str, dict[str, Any]]:
         """Return the action's name and arguments for the page that an agent sees."""
-        at = {} if self.aim is None else {"id": self.aim.on(page).id}
+        at = {} if self.element is None else {"id": self.element.on(page).id}
         return self.name, {**at, **self.arguments}
 
 
-def did(call: ToolCall, page: Page) -> Did:
+def ui_action(call: ToolCall, page: Page) -> UiAction:
     """Return an agent's action in the terms of a solution.
 
     Args:
@@ -79,18 +79,18 @@ def did(call: ToolCall, page: Page) -> Did:
     arguments = dict(given) if isinstance(given, Mapping) else {}
     node = page.by_id.get(str(arguments.get("id", "")))
     if node is None:
-        return Did(call.name, None, arguments)
+        return UiAction(call.name, None, arguments)
     del arguments["id"]
-    return Did(call.name, aim_at(node, page), arguments)
+    return UiAction(call.name, element_ref(node, page), arguments)
 
 
-def aim_at(node: Node, page: Page) -> Aim:
+def element_ref(node: Node, page: Page) -> ElementRef:
     """Return the description of an element of a page."""
     same = page.find(node.role, node.name)
-    return Aim(node.role, node.name, next(number for number, one in enumerate(same) if one is node))
+    return ElementRef(node.role, node.name, next(number for number, one in enumerate(same) if one is node))
 
 
-class PageWalk:
+class PageDriver:
     """``Walk`` on a browser without a window, which records its actions.
 
     Args:
@@ -100,7 +100,7 @@ class PageWalk:
 
     def __init__(self, browser: HtmlBrowser, accounts: Mapping[str, tuple[str, str]]) -> None:
         self._browser, self._accounts = browser, accounts
-        self.did: list[Did] = []
+        self.actions: list[UiAction] = []
         self._page = browser.seen()
 
     # -- actions ----------------------------------------------------------------------------------------------------
@@ -117,11 +117,11 @@ class PageWalk:
         """Open a site, unless it is already open."""
         url = f"http://{site}.test{path}"
         if self._page.url != url:
-            self._do(Did("goto", arguments={"url": url}))
+            self._do(UiAction("goto", arguments={"url": url}))
         if member and self._page.find("link", self.word("login")):
             self.click(self.word("login"))
             if self._page.url != url:
-                self._do(Did("goto", arguments={"url": url}))
+                self._do(UiAction("goto", arguments={"url": url}))
 
     def click(self, name: str, *, within: Entry | None = None, first: bool = False) -> None:
         """Click the only link or button with this name."""
@@ -129,43 +129,47 @@ class PageWalk:
         found = [one for one in inside if one.role in ("link", "button", "tab") and one.name == name]
         if not found or (len(found) > 1 and not first and within is None):
             raise ContractError(f"{len(found)} links or buttons are called {name!r} on {self._page.url}")
-        self._do(Did("click", self._aim(found[0])))
+        self._do(UiAction("click", self._element(found[0])))
 
     def fill(self, label: str, text: str) -> None:
         """Fill in a field."""
-        self._do(Did("fill", self._aim(self._field(label, "textbox", "searchbox", "spinbutton")), {"value": text}))
+        self._do(
+            UiAction("fill", self._element(self._field(label, "textbox", "searchbox", "spinbutton")), {"value": text})
+        )
 
     def choose(self, label: str, option: str) -> None:
         """Choose an option or a radio button."""
         group = next((one for one in self._page.find("group", label)), None)
         radios = self._page.find("radio", option, within=group) if group is not None else ()
         if radios:
-            self._do(Did("click", self._aim(radios[0])))
+            self._do(UiAction("click", self._element(radios[0])))
         else:
-            self._do(Did("select_option", self._aim(self._field(label, "combobox", "listbox")), {"options": option}))
+            self._do(
+                UiAction("select_option", self._element(self._field(label, "combobox", "listbox")), {"options": option})
+            )
 
     def check(self, label: str, on: bool = True) -> None:
         """Check or uncheck a checkbox."""
         box = self._field(label, "checkbox")
         if ("checked" in box.states) != on:
-            self._do(Did("click", self._aim(box)))
+            self._do(UiAction("click", self._element(box)))
 
     def back(self) -> None:
         """Go back one page."""
-        self._do(Did("go_back"))
+        self._do(UiAction("go_back"))
 
     def answer(self, value: str | int | float | list[str] = "") -> None:
         """Send the user the answer."""
         text = ", ".join(value) if isinstance(value, list) else str(value)
-        self.did.append(Did("send_msg_to_user", arguments={"text": text or "Done."}))
+        self.actions.append(UiAction("send_msg_to_user", arguments={"text": text or "Done."}))
 
     def refuse(self, evidence: str) -> None:
         """Report to the user that the task cannot be done."""
-        self.did.append(Did("report_infeasible", arguments={"reason": evidence}))
+        self.actions.append(UiAction("report_infeasible", arguments={"reason": evidence}))
 
-    def _do(self, act: Did) -> None:
-        node = None if act.aim is None else act.aim.on(self._page)
-        self.did.append(act)
+    def _do(self, act: UiAction) -> None:
+        node = None if act.element is None else act.element.on(self._page)
+        self.actions.append(act)
         browser = self._browser
         match act.name:
             case "goto":
@@ -189,11 +193,11 @@ class PageWalk:
     def fill_login(self, username: str, password: str) -> None:
         """Log in on the page that requires it."""
         for label, text in ((self.word("username"), username), (self.word("password"), password)):
-            aim = self._aim(self._field(label, "textbox"))
-            self.did.append(Did("fill", aim, {"value": text}))
-            completed(self._browser.fill(aim.on(self._page).ref, text))
+            element = self._element(self._field(label, "textbox"))
+            self.actions.append(UiAction("fill", element, {"value": text}))
+            completed(self._browser.fill(element.on(self._page).ref, text))
         button = self._page.find("button", self.word("login"))[0]
-        self.did.append(Did("click", self._aim(button)))
+        self.actions.append(UiAction("click", self._element(button)))
         completed(self._browser.click(button.ref))
         self._page = self._browser.seen()
 
@@ -278,8 +282,8 @@ class PageWalk:
             raise ContractError(f"{len(found)} fields are called {label!r} on {self._page.url}")
         return found[0]
 
-    def _aim(self, node: Node) -> Aim:
-        return aim_at(node, self._page)
+    def _element(self, node: Node) -> ElementRef:
+        return element_ref(node, self._page)
 
 
 def _cells(row: Node) -> Sequence[Node]:

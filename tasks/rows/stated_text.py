@@ -1,4 +1,4 @@
-"""``Saying``: a message that states a text and does not retract it."""
+"""``StatedText``: a message that states a text and does not retract it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
-class Saying:
+class StatedText:
     """A message that contains a text, with few other words and no retraction.
 
     Args:

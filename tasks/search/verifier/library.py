@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from ..asking.query import Alias, Beside, Both, Compare, Count, Fact, Named, Node, Query, Since, Then, Which
-from ..asking.scene import NOBODY, UNKNOWN
 from ..document import Document
+from ..templates.query import Alias, Beside, Both, Compare, Count, Fact, Named, Node, Query, Since, Then, Which
+from ..templates.scene import NOBODY, UNKNOWN
 from ..wiki.relations import relations
 from .questions import Known, understood
 from .reading import Held, Read, read

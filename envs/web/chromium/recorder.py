@@ -1,25 +1,25 @@
-"""``Film``: screenshots of an episode's window for human viewers, and Playwright's trace if there is one."""
+"""``Recorder``: screenshots of an episode's window for human viewers, and Playwright's trace if there is one."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from .browser_slot import BrowserSlot
 from .loop import LOOP
 from .pool import Pool
-from .seat import Seat
 
 
-class Film:
+class Recorder:
     """Observes one episode's window from any event loop, without changing it.
 
     Args:
-        pool: the pool that the seat belongs to.
-        seat: the episode's seat in a browser.
+        pool: the pool that the slot belongs to.
+        slot: the episode's slot in a browser.
         shot: async function that takes a screenshot, PNG.
     """
 
-    def __init__(self, pool: Pool, seat: Seat, shot: Callable[[], Awaitable[bytes]]) -> None:
-        self._pool, self._seat, self._shot = pool, seat, shot
+    def __init__(self, pool: Pool, slot: BrowserSlot, shot: Callable[[], Awaitable[bytes]]) -> None:
+        self._pool, self._slot, self._shot = pool, slot, shot
 
     async def picture(self) -> bytes:
         """Return a screenshot of the window, PNG.
@@ -41,8 +41,8 @@ class Film:
         Args:
             title: name of the section.
         """
-        if self._seat.trace is not None:
-            await LOOP.run(self._seat.trace.chapter(title))
+        if self._slot.trace is not None:
+            await LOOP.run(self._slot.trace.chapter(title))
 
     async def end(self) -> str:
         """Write the trace, if there is one; may be called again.
@@ -53,4 +53,4 @@ class Film:
         Raises:
             UsageError: the file cannot be written.
         """
-        return "" if self._seat.trace is None else await LOOP.run(self._seat.trace.end())
+        return "" if self._slot.trace is None else await LOOP.run(self._slot.trace.end())

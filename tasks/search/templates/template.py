@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .scene import Asked, Scene
+from .scene import Scene, TaskDraft
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,6 @@ class Template:
 
     name: str
     kind: str
-    make: Callable[[Scene], Asked]
+    make: Callable[[Scene], TaskDraft]
     held_out: bool = False
     hard: bool = False

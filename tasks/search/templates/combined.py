@@ -8,7 +8,7 @@ from ...rng import unit_hash
 from ..wiki.relations import Relation, relations
 from ..wiki.world import Entity
 from .query import Both, Compare, Count
-from .scene import Asked, Described, Resting, Scene, Unsuitable
+from .scene import Described, Resting, Scene, TaskDraft, Unsuitable
 from .simple import spellings
 from .template import Template
 
@@ -32,33 +32,33 @@ def compared(scene: Scene, to: str) -> tuple[Compare, Entity, tuple[Resting, ...
     return asked, found, rests, len(one.rests) + 1
 
 
-def compare(scene: Scene, to: str) -> Asked:
+def compare(scene: Scene, to: str) -> TaskDraft:
     """Ask which of two entities has the greater or smaller number."""
     query, found, rests, hops = compared(scene, to)
-    return Asked(query, found.spellings, rests, hops)
+    return TaskDraft(query, found.spellings, rests, hops)
 
 
-def compare_years(scene: Scene) -> Asked:
+def compare_years(scene: Scene) -> TaskDraft:
     """Ask which of two entities is older."""
     return compare(scene, "year")
 
 
-def compare_numbers(scene: Scene) -> Asked:
+def compare_numbers(scene: Scene) -> TaskDraft:
     """Ask which of two entities is larger."""
     return compare(scene, "number")
 
 
-def compare_then(scene: Scene) -> Asked:
+def compare_then(scene: Scene) -> TaskDraft:
     """Ask for a fact about the older of two entities."""
     query, found, rests, hops = compared(scene, "year")
     relation = scene.relation(found.kind, "person", "town", "company", "river", "guild", "instrument")
     value = scene.value(found, relation)
     rests = (*rests, scene.rest(found, relation))
     asked = Compare(query.relation, query.more, query.first, query.second, relation.name)
-    return Asked(asked, spellings(value), rests, hops + 1)
+    return TaskDraft(asked, spellings(value), rests, hops + 1)
 
 
-def both(scene: Scene, *kinds: str) -> Asked:
+def both(scene: Scene, *kinds: str) -> TaskDraft:
     """Ask for the only entity for which two facts hold."""
     one = scene.entity(scene.pick(kinds))
     some = [rel for rel in relations().values() if rel.of == one.kind and rel.clause and not rel.dated]
@@ -75,15 +75,15 @@ def both(scene: Scene, *kinds: str) -> Asked:
     rests = (*about.rests, near, scene.rest_clause(one, second, beside, about))
     # The description goes last: a clause behind it would read as part of it.
     query = Both(second.name, beside.node, first.name, about.node)
-    return Asked(query, one.spellings, rests, len(about.rests) + 1)
+    return TaskDraft(query, one.spellings, rests, len(about.rests) + 1)
 
 
-def both_person(scene: Scene) -> Asked:
+def both_person(scene: Scene) -> TaskDraft:
     """Ask for someone by two facts, as in "Which person was born in … and joined …?"."""
     return both(scene, "person")
 
 
-def both_thing(scene: Scene) -> Asked:
+def both_thing(scene: Scene) -> TaskDraft:
     """Ask for a thing by two facts, as in "Which book was published by … and is set in …?"."""
     return both(scene, "book", "ship", "building", "festival")
 
@@ -102,11 +102,11 @@ def listed(scene: Scene, *kinds: str) -> tuple[Relation, Described, list[Entity]
     return relation, about, scene.world.subjects[name, of], scene.rest_list(relation, about)
 
 
-def count(scene: Scene, *kinds: str) -> Asked:
+def count(scene: Scene, *kinds: str) -> TaskDraft:
     """Ask for the number of subjects."""
     relation, about, subjects, listing = listed(scene, *kinds)
     rests = (*about.rests, listing)
-    return Asked(Count(relation.name, about.node), counted(len(subjects)), rests, len(rests))
+    return TaskDraft(Count(relation.name, about.node), counted(len(subjects)), rests, len(rests))
 
 
 def counted(n: int) -> tuple[str, ...]:
@@ -114,17 +114,17 @@ def counted(n: int) -> tuple[str, ...]:
     return (str(n), COUNTED[n]) if 0 < n < len(COUNTED) else (str(n),)
 
 
-def count_people(scene: Scene) -> Asked:
+def count_people(scene: Scene) -> TaskDraft:
     """Ask for a number of people, as in "How many people were born in …?"."""
     return count(scene, "person")
 
 
-def count_things(scene: Scene) -> Asked:
+def count_things(scene: Scene) -> TaskDraft:
     """Ask for a number of things, as in "How many ships were built by …?"."""
     return count(scene, "book", "ship", "company", "guild", "building", "festival", "town")
 
 
-def count_before(scene: Scene) -> Asked:
+def count_before(scene: Scene) -> TaskDraft:
     """Ask for a number with a year, as in "How many of the ships that … were launched before …?"."""
     relation, about, subjects, listing = listed(scene, "person", "book", "ship", "company", "building")
     if len(subjects) > 6:
@@ -136,7 +136,7 @@ def count_before(scene: Scene) -> Asked:
     if not n or year in years:
         raise Unsuitable
     rests = (*about.rests, listing, *(scene.rest(one, dated) for one in subjects))
-    return Asked(Count(relation.name, about.node, dated.name, year), counted(n), rests, len(about.rests) + 2)
+    return TaskDraft(Count(relation.name, about.node, dated.name, year), counted(n), rests, len(about.rests) + 2)
 
 
 TEMPLATES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import combined, simple, timely
+from ..templates import combined, simple, timely
 
 TEMPLATES = {one.name: one for one in (*simple.TEMPLATES, *combined.TEMPLATES, *timely.TEMPLATES)}
 """All templates by name."""

@@ -21,7 +21,7 @@ STOP_WORDS = frozenset(_STOPS.split())
 """English stop words: they occur in so many pages that they separate none, and cost most of a search."""
 
 
-def words(query: str) -> list[str]:
+def query_words(query: str) -> list[str]:
     """The different words of a query in their order, in lower case, without stop words unless nothing else is left.
 
     Whatever is neither a letter nor a digit parts words: a query is never a language.

@@ -1,4 +1,4 @@
-"""``Room``: the sandbox of one episode, its files after the last action, and its reliable destruction."""
+"""``EpisodeSandbox``: a sandbox that lasts one episode, its last files, and its reliable destruction."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ EMPTY = Snapshot(bytes(2 * 512))
 """An empty directory: the two blocks that end a tar archive."""
 
 
-class Room:
-    """A sandbox that is created on first use and destroyed when the room is closed or garbage-collected.
+class EpisodeSandbox:
+    """A sandbox that is created on first use and destroyed when this object is closed or garbage-collected.
 
     A sandbox that died of the code in it (the kernel killed it for memory), or of old age, is replaced by a new one
     with the files last read. Neither is an infrastructure failure.
 
-    A copy, deep or not, is another room that starts with the files last read.
+    A copy, deep or not, is independent and starts with the files last read.
 
     Args:
         backend: name of the backend; ``None`` for the first confining one that works here.
@@ -46,7 +46,7 @@ class Room:
         self._seen: Snapshot | None = start
         self._used = True  # since its files were last read
         self._closed = False
-        self._finalizer: weakref.finalize[[Sandbox], Room] | None = None
+        self._finalizer: weakref.finalize[[Sandbox], EpisodeSandbox] | None = None
 
     @property
     def backend(self) -> Backend:
@@ -141,8 +141,8 @@ class Room:
             self._finalizer.detach()
         return sandbox
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Room:
-        return Room(self._name, self._spec, self._files if self._seen is None else None, self._seen)
+    def __deepcopy__(self, memo: dict[int, Any]) -> EpisodeSandbox:
+        return EpisodeSandbox(self._name, self._spec, self._files if self._seen is None else None, self._seen)
 
 
 def _abandoned(sandbox: Sandbox) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.tasks.rows.saying import MOST_AROUND, Saying
+from turnwise.tasks.rows.stated_text import MOST_AROUND, StatedText
 
 TEXT = "Let us meet at the pier at 5 on Friday."
 
@@ -18,7 +18,7 @@ TEXT = "Let us meet at the pier at 5 on Friday."
     ],
 )
 def test_a_greeting_and_a_name_are_welcome(message: str) -> None:
-    assert Saying(TEXT).matches(message)
+    assert StatedText(TEXT).matches(message)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def test_a_greeting_and_a_name_are_welcome(message: str) -> None:
     ],
 )
 def test_a_message_that_takes_it_back_does_not_count(message: object) -> None:
-    assert not Saying(TEXT).matches(message)
+    assert not StatedText(TEXT).matches(message)
 
 
 def test_a_text_may_itself_have_such_words() -> None:
-    assert Saying("Ignore the wrong bill.").matches("Hello! Ignore the wrong bill. Nora")
+    assert StatedText("Ignore the wrong bill.").matches("Hello! Ignore the wrong bill. Nora")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import product
 
-from ..asking import wording
-from ..asking.query import Alias, Beside, Both, Compare, Count, Fact, Named, Node, Of, Query, Since, Then, Which
+from ..templates import wording
+from ..templates.query import Alias, Beside, Both, Compare, Count, Fact, Named, Node, Of, Query, Since, Then, Which
 from ..wiki.relations import Relation, relations
 
 Known = Mapping[str, tuple[Named, str]]
