@@ -24,9 +24,9 @@ from ..logs import event
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from .episode import UNANSWERED, UNSENT, Episode, Outcome, Turn
+from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState, HostProvider, RolloutObserver
 from .hosts import Host, late
-from .jobs import Job
 from .options import RunOptions
 from .repeating import repeated
 from .turns import TYPED, judgement, one_line, recorded, unread
@@ -37,11 +37,11 @@ PASSED_ON = (PolicyError, InfrastructureError, UsageError)
 """Errors that an agent may raise. Anything else is a bug, not data, and stops the run."""
 
 
-class Attempt:
-    """One attempt at a job. ``play`` returns the episode, or raises an error for the runner to handle.
+class EpisodeRun:
+    """One attempt at a request. ``play`` returns the episode, or raises an error for the runner to handle.
 
     Args:
-        job: job of the episode.
+        request: request of the episode.
         number: number of the attempt, from 1.
         agent: agent that acts.
         options: options of the run.
@@ -51,7 +51,7 @@ class Attempt:
 
     def __init__(
         self,
-        job: Job,
+        request: EpisodeRequest,
         number: int,
         agent: Agent,
         options: RunOptions,
@@ -59,7 +59,7 @@ class Attempt:
         origin: EpisodeState | None = None,
         observer: RolloutObserver | None = None,
     ) -> None:
-        self._job = job
+        self._request = request
         self._origin = origin
         self._observer = observer
         self._deadline: asyncio.Timeout | None = None
@@ -77,18 +77,18 @@ class Attempt:
         self._begun = self._spending = False  # after the agent starts to decide, time counts for the agent
         self.after_action = self.redrawn = 0
 
-    def retry(self) -> Attempt:
+    def retry(self) -> EpisodeRun:
         """Return the next attempt after an infrastructure failure, for an episode that started with a reset.
 
         If an action got no answer, or the policy's server failed and the agent can continue, the next attempt repeats
         the recorded actions on another environment. The agent continues from there, and nothing is sampled again.
         """
         if self._asked is None:
-            return Attempt(self._job, self._number + 1, self._agent, self._options).following(self)
+            return EpisodeRun(self._request, self._number + 1, self._agent, self._options).following(self)
         self._number += 1
         return self
 
-    def following(self, failed: Attempt) -> Self:
+    def following(self, failed: EpisodeRun) -> Self:
         """Return this attempt in place of a failed one, with its elapsed time and its failures."""
         self.after_action, self.redrawn = failed.after_action, failed.redrawn + failed._begun
         self._started = failed._started
@@ -144,10 +144,10 @@ class Attempt:
             info = {**decision.info, UNANSWERED: True}
             turns = [*turns, replace(turn, obs_key=state.obs_key, seconds_env=self._seconds_env, info=info)]
         return Episode(
-            episode_id=self._job.episode_id,
-            env_id=self._job.env_id,
-            task=self._job.task,
-            group_id=self._job.group_id,
+            episode_id=self._request.episode_id,
+            env_id=self._request.env_id,
+            task=self._request.task,
+            group_id=self._request.group_id,
             turns=tuple(turns),
             outcome=outcome,
             final_observation=self._observation,
@@ -155,9 +155,9 @@ class Attempt:
             error=error,
             attempts=self._number,
             seconds=perf_counter() - self._started,
-            fingerprints={**self._job.fingerprints, "task": self._job.task.digest},
+            fingerprints={**self._request.fingerprints, "task": self._request.task.digest},
             final_prompt_ids=final_prompt_ids,
-            fork=self._job.fork,
+            fork=self._request.fork,
             after_action=self.after_action,
             redrawn=self.redrawn,
         )
@@ -175,7 +175,7 @@ class Attempt:
     async def _opened(self, host: Host) -> EpisodeState:
         """Return the first state of the episode, or the state from which it continues."""
         if self._origin is None:
-            observation, info = await self._env(host.reset(self._job.task), "reset")
+            observation, info = await self._env(host.reset(self._request.task), "reset")
             self._observation, obs_key = observation, info.get("obs_key")
         else:
             observation, obs_key = self._origin.observation, self._origin.obs_key
@@ -191,7 +191,7 @@ class Attempt:
         if self._asked is None:
             return None
         state, decision = self._asked
-        if await repeated(self._turns, state.observation, self._job.task, host, self._env):
+        if await repeated(self._turns, state.observation, self._request.task, host, self._env):
             self._seconds_env = 0.0
             return replace(state, host=host), decision
         await self.release()
@@ -256,11 +256,11 @@ class Attempt:
 
     def _context(self, host: Host) -> EpisodeContext:
         return EpisodeContext(
-            episode_id=self._job.episode_id,
-            env_id=self._job.env_id,
-            task=self._job.task,
+            episode_id=self._request.episode_id,
+            env_id=self._request.env_id,
+            task=self._request.task,
             tools=host.tools,
-            rng=Rng("agent", self._options.seed, self._job.episode_id, 1),
+            rng=Rng("agent", self._options.seed, self._request.episode_id, 1),
             oracle=lambda: self._env((self._host or host).oracle(), "oracle"),
             random=lambda seed: self._env((self._host or host).random(seed), "random"),
             record=self._unsent,
@@ -342,7 +342,7 @@ class Attempt:
         return ContractError(f"{self._who()} raised {one_line(error)}")
 
     def _who(self) -> str:
-        return f"agent {type(self._agent).__name__}, in turn {len(self._turns)} of episode {self._job.episode_id},"
+        return f"agent {type(self._agent).__name__}, in turn {len(self._turns)} of episode {self._request.episode_id},"
 
 
 def _asked_to_stop() -> bool:

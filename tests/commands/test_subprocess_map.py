@@ -7,18 +7,18 @@ import operator
 import os
 import time
 
-from turnwise.commands.apart import apart
+from turnwise.commands.subprocess_map import subprocess_map
 from turnwise.errors import EnvironmentDiedError
 
 
 def test_results_and_exceptions_come_back_with_their_calls() -> None:
-    found = dict(apart(operator.truediv, [(1, 2), (1, 0), (6, 3)], workers=2))
+    found = dict(subprocess_map(operator.truediv, [(1, 2), (1, 0), (6, 3)], workers=2))
     assert (found[1, 2], found[6, 3]) == (0.5, 2.0)
     assert isinstance(found[1, 0], ZeroDivisionError), "what a call raises is its answer"
 
 
 def test_a_death_is_an_answer() -> None:
-    found = dict(apart(os._exit, [(3,), (0,)], workers=1))
+    found = dict(subprocess_map(os._exit, [(3,), (0,)], workers=1))
     for code in (3, 0):
         death = found[code,]
         assert isinstance(death, EnvironmentDiedError), "a process that ends without an answer has died"
@@ -26,11 +26,11 @@ def test_a_death_is_an_answer() -> None:
 
 
 def test_leaving_early_ends_the_processes() -> None:
-    calls = apart(time.sleep, [(0,), (600,), (600,)], workers=2)
+    calls = subprocess_map(time.sleep, [(0,), (600,), (600,)], workers=2)
     assert next(calls) == ((0,), None)
     calls.close()  # type: ignore[attr-defined]
     assert not multiprocessing.active_children(), "nothing goes on behind one's back"
 
 
 def test_no_calls() -> None:
-    assert list(apart(operator.neg, [], workers=4)) == []
+    assert list(subprocess_map(operator.neg, [], workers=4)) == []

@@ -16,7 +16,7 @@ LONGEST_TEXT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class SampleEpisode:
     """One episode to read.
 
     Args:
@@ -33,7 +33,7 @@ class Exhibit:
         return self.verdict == "solved"
 
 
-def choose(episodes: Iterable[Episode], *, solved: int = 3, failed: int = 4, broken: int = 1) -> list[Exhibit]:
+def choose(episodes: Iterable[Episode], *, solved: int = 3, failed: int = 4, broken: int = 1) -> list[SampleEpisode]:
     """Choose a few episodes: a short, a medium and a long success, failures of every kind, and one unscored.
 
     The choice depends on the episodes alone, not on their order, and not on how good they look.
@@ -51,12 +51,12 @@ def choose(episodes: Iterable[Episode], *, solved: int = 3, failed: int = 4, bro
         if episode.scored and not episode.success:
             kinds.setdefault(failure_label(episode) or "failed", []).append(episode)
     queues = [(kind, _spread(members, failed)) for kind, members in sorted(kinds.items(), key=lambda k: -len(k[1]))]
-    failures = [Exhibit(q[i], kind) for i in range(failed) for kind, q in queues if i < len(q)][:failed]
+    failures = [SampleEpisode(q[i], kind) for i in range(failed) for kind, q in queues if i < len(q)][:failed]
     lost = [e for e in ordered if e.outcome is Outcome.INFRA_FAILED]
     return [
-        *(Exhibit(episode, "solved") for episode in _spread(successes, solved)),
+        *(SampleEpisode(episode, "solved") for episode in _spread(successes, solved)),
         *failures,
-        *(Exhibit(episode, f"not scored: {episode.outcome}") for episode in lost[:broken]),
+        *(SampleEpisode(episode, f"not scored: {episode.outcome}") for episode in lost[:broken]),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Job: one episode of a run, before it is played."""
+"""``EpisodeRequest``: one episode of a run, before it is played."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EpisodeRequest:
     """One episode to play.
 
     Args:
@@ -37,15 +37,17 @@ class Job:
     fork: Fork | None = None
 
 
-def log_retry(job: Job, attempt: int, reason: str, wait: float) -> None:
-    """Log that an infrastructure failure ended an attempt at a job, and that another follows.
+def log_retry(request: EpisodeRequest, attempt: int, reason: str, wait: float) -> None:
+    """Log that an infrastructure failure ended an attempt at a request, and that another follows.
 
     Args:
-        job: The job.
+        request: The request.
         attempt: Number of the attempt that failed, from 1.
         reason: The failure, on one line.
         wait: Seconds until the next attempt.
     """
-    text = f"episode {job.episode_id} of {job.env_id}: attempt {attempt} failed ({reason}); the next in {wait:g} s"
-    place = {"episode": job.episode_id, "env": job.env_id}
+    text = (
+        f"episode {request.episode_id} of {request.env_id}: attempt {attempt} failed ({reason}); the next in {wait:g} s"
+    )
+    place = {"episode": request.episode_id, "env": request.env_id}
     event(LOG, "retry", text, {**place, "attempt": attempt, "reason": reason, "pause_seconds": wait})

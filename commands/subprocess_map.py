@@ -17,7 +17,7 @@ from ..errors import EnvironmentDiedError
 T = TypeVar("T")
 
 
-def apart(
+def subprocess_map(
     function: Callable[..., T], calls: Sequence[tuple[Any, ...]], workers: int
 ) -> Iterator[tuple[tuple[Any, ...], T | Exception]]:
     """Run ``function(*call)`` for every call, each in a new process, and yield pairs of call and result.

@@ -1,4 +1,4 @@
-"""``Visits``: episodes that external clients open and score over HTTP, written into a store."""
+"""``RemoteEpisodes``: episodes that external clients open and score over HTTP, written into a store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..rollouts.turns import recorded
 from ..tasks.rng import Rng, stable_hash
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
-from .endpoint import Endpoint, Guest
+from .endpoint import Client, Endpoint
 from .incoming import read_json
 from .recorder import Recorder, Sampled
 
@@ -32,7 +32,7 @@ OVER = "the episode is over"
 
 
 @dataclass(slots=True, eq=False)
-class Visit:
+class RemoteEpisode:
     """One open episode.
 
     Args:
@@ -72,7 +72,7 @@ class Visit:
         )
 
 
-class Visits:
+class RemoteEpisodes:
     """Episodes without a Turnwise environment: an external harness opens them, plays them and reports their rewards.
 
     ``POST /episodes`` with the operator's key opens one and answers with its ``id``, and with ``api_key`` and
@@ -99,10 +99,10 @@ class Visits:
     ) -> None:
         self._endpoint, self._agent, self._store = endpoint, agent, store
         self._fixed_temperature = fixed_temperature
-        self._open: dict[str, Visit] = {}
+        self._open: dict[str, RemoteEpisode] = {}
         self._run = secrets.token_hex(4)
         self._number = 0
-        self.key = self._admit(TaskSpec(ENV_ID), ENV_ID, None, key)
+        self.key = self._register(TaskSpec(ENV_ID), ENV_ID, None, key)
         """The operator's key."""
         endpoint.app.add_api_route("/episodes", self._opened, methods=["POST"])
         endpoint.app.add_api_route("/episodes/{key}/end", self._ended, methods=["POST"])
@@ -112,33 +112,35 @@ class Visits:
         for key in list(self._open):
             self._end(key, None)
 
-    def _admit(self, task: TaskSpec, env_id: str, group: str | None, key: str | None = None) -> str:
+    def _register(self, task: TaskSpec, env_id: str, group: str | None, key: str | None = None) -> str:
         self._number += 1
         group_id = group or stable_hash("visit", self._run, env_id, task.digest).hex()[:16]
-        visit = Visit(f"{self._run}-{self._number}", env_id, task, group_id)
-        visit.recorder = Recorder(
+        remote = RemoteEpisode(f"{self._run}-{self._number}", env_id, task, group_id)
+        remote.recorder = Recorder(
             self._agent,
-            session=visit.episode_id,
-            rng=Rng("visit", visit.episode_id),
-            record=visit.answered,
+            session=remote.episode_id,
+            rng=Rng("visit", remote.episode_id),
+            record=remote.answered,
             fixed_temperature=self._fixed_temperature,
         )
-        made = self._endpoint.admit(Guest(visit.recorder), key)
-        self._open[made] = visit
+        made = self._endpoint.register(Client(remote.recorder), key)
+        self._open[made] = remote
         return made
 
     def _end(self, key: str, judged: tuple[float, bool] | None) -> Episode:
-        visit = self._open.pop(key)
-        self._endpoint.dismiss(key)
-        assert visit.recorder is not None
-        visit.recorder.end(OVER)
-        if judged is None or not visit.turns:
-            episode = visit.sealed(Outcome.CANCELLED, error="nobody judged it" if visit.turns else "nothing was asked")
+        remote = self._open.pop(key)
+        self._endpoint.unregister(key)
+        assert remote.recorder is not None
+        remote.recorder.end(OVER)
+        if judged is None or not remote.turns:
+            episode = remote.sealed(
+                Outcome.CANCELLED, error="nobody judged it" if remote.turns else "nothing was asked"
+            )
         else:
             reward, success = judged
-            visit.turns[-1] = replace(visit.turns[-1], reward=reward, terminated=True)
-            episode = visit.sealed(Outcome.COMPLETED, score=Score(success=success))
-        if visit.turns:
+            remote.turns[-1] = replace(remote.turns[-1], reward=reward, terminated=True)
+            episode = remote.sealed(Outcome.COMPLETED, score=Score(success=success))
+        if remote.turns:
             self._store.append(episode)
         return episode
 
@@ -155,10 +157,10 @@ class Visits:
             task = TaskSpec.from_json(body.get("task", {"family": env_id}))
         except TaskError as error:
             raise RequestError(str(error), param="task") from None
-        key = self._admit(task, env_id, group)
+        key = self._register(task, env_id, group)
         address = await self._endpoint.start()
-        visit = self._open[key]
-        told = {"id": visit.episode_id, "group_id": visit.group_id, "api_key": key, "base_url": f"{address}/v1"}
+        remote = self._open[key]
+        told = {"id": remote.episode_id, "group_id": remote.group_id, "api_key": key, "base_url": f"{address}/v1"}
         return JSONResponse(told)
 
     async def _ended(self, request: Request) -> Response:
@@ -196,11 +198,11 @@ def _judgement(body: Any) -> tuple[float, bool] | None:
     return float(reward), success
 
 
-async def serve(endpoint: Endpoint, visits: Visits, stop: asyncio.Event) -> None:
+async def serve(endpoint: Endpoint, episodes: RemoteEpisodes, stop: asyncio.Event) -> None:
     """Serve until ``stop`` is set; then end open episodes."""
     try:
         await endpoint.start()
         await stop.wait()
     finally:
-        visits.close()
+        episodes.close()
         await endpoint.close()

@@ -104,7 +104,7 @@ class Report:
         }
 
 
-def gather(sources: Sequence[Path | str], *, title: str | None = None, confidence: float = 0.95) -> Report:
+def collect_runs(sources: Sequence[Path | str], *, title: str | None = None, confidence: float = 0.95) -> Report:
     """Find everything to report.
 
     Args:

@@ -12,7 +12,7 @@ import pytest
 import turnwise as tw
 from turnwise.rollouts.store import EpisodeStore, load_episodes
 from turnwise.service.endpoint import Endpoint
-from turnwise.service.visits import Visits
+from turnwise.service.remote_episodes import RemoteEpisodes
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import grouped
 
@@ -28,7 +28,7 @@ class House:
         self.policy = Speaker(lambda prompt: "Good day.")
         self.path, self.endpoint = path, Endpoint()
         self.store = EpisodeStore(path)
-        self.visits = Visits(self.endpoint, agent(self.policy), self.store)
+        self.episodes = RemoteEpisodes(self.endpoint, agent(self.policy), self.store)
 
     async def post(self, path: str, body: Any, key: str = "") -> Any:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -45,14 +45,14 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     made = House(tmp_path / "store")
     async with httpx.AsyncClient(base_url=await made.endpoint.start()) as made.http:
         yield made
-    made.visits.close()
+    made.episodes.close()
     await made.endpoint.close()
     made.store.__exit__(None, None, None)
 
 
 async def test_a_judged_episode_can_be_trained_on(house: House) -> None:
     for reward in (1.0, 0.0):
-        opened = (await house.post("/episodes", {"env_id": "their/Game", "group_id": "g"}, house.visits.key)).json()
+        opened = (await house.post("/episodes", {"env_id": "their/Game", "group_id": "g"}, house.episodes.key)).json()
         assert opened["base_url"].startswith("http://127.0.0.1:")
         await house.ask(opened["api_key"], "hello")
         await house.ask(opened["api_key"], "hello", "and then?")
@@ -68,11 +68,11 @@ async def test_a_judged_episode_can_be_trained_on(house: House) -> None:
 
 
 async def test_what_nobody_judged_is_kept_and_never_scored(house: House) -> None:
-    await house.ask(house.visits.key, "hello")
-    opened = (await house.post("/episodes", {}, house.visits.key)).json()
+    await house.ask(house.episodes.key, "hello")
+    opened = (await house.post("/episodes", {}, house.episodes.key)).json()
     await house.ask(opened["api_key"], "hello")
-    (await house.post("/episodes", {}, house.visits.key)).json()  # asked nothing: leaves nothing
-    house.visits.close()
+    (await house.post("/episodes", {}, house.episodes.key)).json()  # asked nothing: leaves nothing
+    house.episodes.close()
     house.store.flush()
     episodes = load_episodes(house.path)
     assert [episode.outcome for episode in episodes] == [tw.Outcome.CANCELLED] * 2
@@ -80,10 +80,10 @@ async def test_what_nobody_judged_is_kept_and_never_scored(house: House) -> None
 
 
 async def test_only_the_operator_opens_and_only_open_episodes_end(house: House) -> None:
-    opened = (await house.post("/episodes", {}, house.visits.key)).json()
+    opened = (await house.post("/episodes", {}, house.episodes.key)).json()
     for key in ("", "tw-guess", opened["api_key"]):
         assert (await house.post("/episodes", {}, key)).status_code == 401
-    for key in ("tw-guess", house.visits.key):
+    for key in ("tw-guess", house.episodes.key):
         assert (await house.post(f"/episodes/{key}/end", {})).status_code == 404
     judged = {"reward": 1.0, "success": True}
     end = f"/episodes/{opened['api_key']}/end"
@@ -94,4 +94,4 @@ async def test_only_the_operator_opens_and_only_open_episodes_end(house: House) 
         assert (await house.post(end, wrong)).status_code == 400, wrong
     assert (await house.post(end, judged)).status_code == 200
     for wrong in ({"task": {"seed": 1}}, {"env_id": 3}, {"other": 1}):
-        assert (await house.post("/episodes", wrong, house.visits.key)).status_code == 400, wrong
+        assert (await house.post("/episodes", wrong, house.episodes.key)).status_code == 400, wrong
