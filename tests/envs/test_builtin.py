@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 import turnwise as tw
 from turnwise.envs.builtin import IDS
 from turnwise.envs.certify.certify import LAWS, Target, certify
-from turnwise.envs.certify.lab import Lab
+from turnwise.envs.certify.harness import Harness
 from turnwise.envs.registry import find
 from turnwise.envs.web.chromium.launch import KNOWN
 
@@ -47,7 +47,7 @@ PARTS = 4
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let calls take longer than ``max_seconds``: on a busy machine, starting Chromium does. Pytest ends what hangs."""
-    monkeypatch.setattr(Lab, "waited", 0.0)
+    monkeypatch.setattr(Harness, "waited", 0.0)
 
 
 def ids() -> list[str]:

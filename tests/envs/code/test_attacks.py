@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.envs.code import driving, grading, room
+from turnwise.envs.code import driving, episode_sandbox, grading
 from turnwise.envs.code.attacks import attacks_on
 from turnwise.envs.messages import ActionLike, ToolCall
 from turnwise.errors import ToolError
@@ -66,7 +66,7 @@ FULL = "a command that fills the disk"
 
 @pytest.mark.parametrize(
     ("module", "attack"),
-    [(driving, FULL), (room, "a command that leaves a sparse file of a terabyte")],
+    [(driving, FULL), (episode_sandbox, "a command that leaves a sparse file of a terabyte")],
 )
 def test_an_attack_finds_a_limit_that_was_removed(
     sandbox: str, monkeypatch: pytest.MonkeyPatch, module: Any, attack: str
