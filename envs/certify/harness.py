@@ -34,6 +34,7 @@ class Effort:
         leak_episodes: how many episodes the leak law plays.
         processes: how many other processes repeat the episodes.
         every: the harness tries one in this many of the attempts to break the environment.
+        takes_turns: each odd tool call is tried in one of the few tasks, in turn, instead of in all of them.
     """
 
     samples: int = 3
@@ -43,9 +44,12 @@ class Effort:
     leak_episodes: int = 1000
     processes: int = 2
     every: int = 1
+    takes_turns: bool = False
 
 
-QUICK = Effort(samples=1, few=2, turns=10, random_episodes=20, leak_episodes=100, processes=1, every=20)
+QUICK = Effort(
+    samples=1, few=2, turns=10, random_episodes=20, leak_episodes=100, processes=1, every=20, takes_turns=True
+)
 """Enough to notice what is plainly broken."""
 
 

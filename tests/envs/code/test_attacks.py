@@ -51,7 +51,7 @@ def test_some_attacks_are_scored(sandbox: str) -> None:
     scored(sandbox, "tools", sampled(QUICK, 8, key="attacks"))
 
 
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 @pytest.mark.parametrize(("how", "names"), [("tools", ATTACKS), ("python", SESSIONS), ("text", TEXTS)])
 def test_every_attack_is_scored(sandbox: str, how: str, names: list[str]) -> None:
     scored(sandbox, how, names)
