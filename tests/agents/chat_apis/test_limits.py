@@ -170,7 +170,7 @@ HEADERS = st.fixed_dictionaries({
 
 @given(HEADERS)
 def test_no_header_ends_a_run(headers: dict[str, str]) -> None:
-    """An error here would be taken for a defect of the agent; a header that makes no sense is no header."""
+    """An error here would count as a defect of the agent; a header that makes no sense does not count."""
 
     async def delay() -> float:
         pace = Pace(60.0)
