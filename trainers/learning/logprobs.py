@@ -85,8 +85,7 @@ def score(
         return torch.stack(head_logp(hidden_NH, layer.weight, ids_N, temperature or 1.0, **options))
 
     instead = measured if chunked else None if head is None else _product_in(layer, head)
-    lengths = torch.unique_consecutive(rows.row, return_counts=True)[1].tolist()
-    apart = rows_apart(model, lengths) if layout == "packed" else nullcontext({})
+    apart = rows_apart(model, row_lengths(rows)) if layout == "packed" else nullcontext({})
     standing_in = replaced(layer, instead) if layer is not None and instead is not None else nullcontext()
     with autocast_to(autocast, device), standing_in, apart as separating:
         found = model(**arguments, **separating).logits
@@ -163,6 +162,27 @@ def _product_in(layer: nn.Linear | None, dtype: torch.dtype) -> Callable[[Tensor
     return product
 
 
+def hidden_states(
+    backbone: Any, rows: Rows, *, layout: Layout = "padded", autocast: torch.dtype | None = None
+) -> Tensor:
+    """Return the last hidden states that predict the sampled tokens, ``[N, H]``, in one forward pass.
+
+    Args:
+        backbone: causal model ``backbone(input_ids=).last_hidden_state``.
+        rows: rows that fit in memory together.
+        layout: their layout; see ``score``.
+        autocast: precision of matrix products.
+    """
+    device = next(backbone.parameters()).device
+    inputs, place_N, _ = _laid_out(rows, layout)
+    apart = rows_apart(backbone, row_lengths(rows)) if layout == "packed" else nullcontext({})
+    arguments = {name: each.to(device) for name, each in inputs.items()}
+    with autocast_to(autocast, device), apart as separating:
+        found = backbone(**arguments, **separating, use_cache=False).last_hidden_state
+    hidden_NH: Tensor = found.flatten(0, 1)[place_N.to(device)]
+    return hidden_NH
+
+
 @torch.no_grad()
 def refuse_unless_packable(model: Any) -> None:
     """Check that the model separates packed rows: some take ``position_ids`` and still attend across rows.
@@ -198,3 +218,9 @@ def _laid_out(rows: Rows, layout: Layout) -> tuple[dict[str, Tensor], Tensor, Te
     padded = rows.padded()
     place_N = padded.flat_T[rows.mask] - 1
     return {"input_ids": padded.ids_BL}, place_N, torch.unique(place_N % padded.ids_BL.shape[1])
+
+
+def row_lengths(rows: Rows) -> list[int]:
+    """Return the number of tokens of each row, in order."""
+    lengths: list[int] = torch.unique_consecutive(rows.row, return_counts=True)[1].tolist()
+    return lengths

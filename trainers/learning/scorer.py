@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...inference.precision import autocast_to
 from .activations import recomputed
-from .logprobs import Logits, Scores, score
+from .logprobs import Logits, Scores, hidden_states, score
 from .parallel import ALONE, Part, ProcessGroup
 from .rows import Layout, Rows, Unit
 
@@ -69,6 +69,10 @@ class Scorer:
             logits=self.logits,
             head=self.head,
         )
+
+    def states(self, backbone: Any, part: Rows) -> Tensor:
+        """Return the hidden states that predict the sampled tokens of a micro-batch; see ``logprobs.hidden_states``."""
+        return hidden_states(backbone, part, layout=self.layout, autocast=self.autocast)
 
     @torch.no_grad()
     def score_all(self, model: Any, rows: Rows, *, whole: Unit = "row") -> tuple[Tensor, Tensor]:
