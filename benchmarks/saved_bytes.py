@@ -73,7 +73,7 @@ def built(shape: ModelShape, width: int, rank: int | None) -> Any:
     return model if rank is None else attach(model, LoraConfig(rank=rank))
 
 
-def measured(model: Any, passes: Passes, tokens: int, rows: int | None = None) -> int:
+def measured(model: Any, passes: Passes, tokens: int, rows: int | None = None, *, casts: bool = True) -> int:
     """Return the bytes that one forward pass saves, without weights.
 
     Args:
@@ -81,12 +81,15 @@ def measured(model: Any, passes: Passes, tokens: int, rows: int | None = None) -
         passes: how it is trained.
         tokens: tokens of the pass; the policy sampled the second half of each row.
         rows: number of rows (default: 2 if they are packed, otherwise 1).
+        casts: whether copies of weights in 16 bits count, which do not grow with the tokens; their shape tells,
+            which must not be that of an activation.
     """
+    shapes = {shape for each in model.parameters() for shape in (each.shape, each.shape[::-1])} if not casts else set()
     own = {each.untyped_storage()._cdata for each in [*model.parameters(), *model.buffers()]}
     seen: dict[int, Tensor] = {}
 
     def note(tensor: Tensor) -> Tensor:
-        if tensor.untyped_storage()._cdata not in own:
+        if tensor.untyped_storage()._cdata not in own and tensor.shape not in shapes:
             seen.setdefault(tensor.untyped_storage()._cdata, tensor)  # kept, so that no storage comes twice
         return tensor
 
@@ -137,7 +140,7 @@ def _of_a_layer(passes: Passes, tokens: int, rows: int | None = None) -> tuple[i
     found = []
     for layers in (1, 2):
         model = built(replace(passes.shape, layers=layers, vocabulary=64), passes.width, passes.rank)
-        found.append(measured(model, passes, tokens, rows))
+        found.append(measured(model, passes, tokens, rows, casts=rows is None))
     return found[0], found[1] - found[0]
 
 
@@ -152,6 +155,16 @@ def as_before() -> Iterator[None]:
         logprobs.rows_apart = ours
 
 
+def _of_heads(passes: Passes, tokens: int, rows: int) -> list[int]:
+    """Return what the real vocabulary adds, with whole logits and by chunks."""
+    wide, narrow = (
+        built(replace(passes.shape, layers=1, vocabulary=v), 4, None) for v in (passes.shape.vocabulary, 64)
+    )
+    kinds: tuple[Logits, ...] = ("whole", "chunked")
+    found = [measured(wide, replace(passes, logits=kind), tokens, rows, casts=False) for kind in kinds]
+    return [each - measured(narrow, replace(passes, logits="whole"), tokens, rows, casts=False) for each in found]
+
+
 def before_and_after(name: str, tokens: int, rows: int) -> None:
     """Print bytes per token with masks and whole logits, and without, at real widths and vocabulary.
 
@@ -160,24 +173,16 @@ def before_and_after(name: str, tokens: int, rows: int) -> None:
     """
     shape = KNOWN[name]
     plain = Passes(shape, 4, None, True, False, False, tokens, tokens // rows, rows, 1.0, 1.0, 0.5)
+    heads = _of_heads(plain, tokens, rows)
+    plain = replace(plain, logits="whole")
     for packed, recompute in itertools.product((False, True), (False, True)):
         passes, found = replace(plain, packed=packed, recompute=recompute), []
-        for kind in ("whole", "chunked"):
-            this = replace(passes, logits=kind)
-            with as_before() if kind == "whole" else nullcontext():
-                first, more = _of_a_layer(replace(this, logits="whole"), tokens, rows)
+        for head, how in zip(heads, (as_before(), nullcontext()), strict=True):
+            with how:
+                first, more = _of_a_layer(passes, tokens, rows)
                 if recompute:  # one layer at a time has its inside too
-                    first += _of_a_layer(replace(this, recompute=False, logits="whole"), tokens, rows)[1]
-                real, tiny = (
-                    measured(
-                        built(replace(shape, layers=1, vocabulary=size), 4, None),
-                        replace(this, logits=use),
-                        tokens,
-                        rows,
-                    )
-                    for size, use in ((shape.vocabulary, kind), (64, "whole"))
-                )
-            found.append((first + (shape.layers - 1) * more + real - tiny) / tokens)
+                    first += _of_a_layer(replace(passes, recompute=False), tokens, rows)[1]
+            found.append((first + (shape.layers - 1) * more + head) / tokens)
         what = f"{'packed' if packed else 'padded'}{' recompute' if recompute else ''}"
         print(
             f"{name:12}{shape.layers:3} layers {rows} rows of {tokens // rows} {what:18}"
@@ -192,8 +197,8 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(name for name, _, _ in MODELS), help="models, with commas")
     parser.add_argument("--logits", default="whole,chunked", help="whole, chunked or both, with a comma")
     parser.add_argument("--before-after", action="store_true", help="bytes per token of qwen3-0.6b and qwen3-4b only")
-    parser.add_argument("--tokens", type=int, default=1024, help="tokens of a pass in --before-after")
-    parser.add_argument("--rows", type=int, default=4, help="rows of a pass in --before-after")
+    parser.add_argument("--tokens", type=int, default=384, help="tokens of a pass in --before-after")
+    parser.add_argument("--rows", type=int, default=3, help="rows of a pass in --before-after")
     arguments = parser.parse_args()
     chosen, logits = arguments.models.split(","), arguments.logits.split(",")
     warnings.simplefilter("ignore")
