@@ -132,8 +132,6 @@ class Learner:
         world: ProcessGroup = ALONE,
     ) -> None:
         self.model = model.eval()
-        if options.layout == "packed":
-            refuse_unless_packable(model)
         self.world = world
         self.options = options
         self.scorer = options.scorer(temperature=temperature, world=world)
@@ -142,6 +140,10 @@ class Learner:
         self.skipped = 0
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._optimizer = options.adamw(self._parameters)
+        # After the shards are collected: a forward pass without gradients leaves a sharded model's root unsharded, and
+        # an optimizer of those tensors would never see a gradient.
+        if options.layout == "packed":
+            refuse_unless_packable(model)
 
     @property
     def trainable(self) -> int:

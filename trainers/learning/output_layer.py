@@ -37,7 +37,7 @@ def output_layer(model: Any, *, least: int = 0) -> nn.Linear | None:
 @contextmanager
 def replaced(layer: nn.Linear, stand_in: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Compute something else in place of a layer within the block; hooks of the layer and of sharding stay."""
-    layer.forward = stand_in  # type: ignore[method-assign]
+    layer.forward = stand_in  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:

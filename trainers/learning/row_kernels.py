@@ -51,7 +51,7 @@ def _launch(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> None:
         kernel[grid](*arguments, BLOCK)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _measure(logits, ids, found, temperature, count, vocabulary: tl.constexpr, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """Measure one row. With m the largest z/τ so far: total = Σ exp(z/τ − m), moment = Σ exp(z/τ − m) (z/τ − m)."""
     row = tl.program_id(0).to(tl.int64)
@@ -77,7 +77,7 @@ def _measure(logits, ids, found, temperature, count, vocabulary: tl.constexpr, b
     tl.store(found + 2 * count + row, tl.log(total) - moment / total)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _slope(  # type: ignore[no-untyped-def]
     logits, ids, norms, entropies, by_logp, by_entropy, temperature, vocabulary: tl.constexpr, block: tl.constexpr
 ):
