@@ -84,7 +84,7 @@ def training_settings(profile: str) -> dict[str, Any]:
     if profile == "cpu":
         return {}
     optimizer = {"autocast": "bfloat16", "microbatch_tokens": MICROBATCH.get(profile, 16_384), "recompute": True}
-    return {"optimizer": optimizer, "hardware": {"tf32": True, "attention": "sdpa"}}
+    return {"optimizer": {**optimizer, "layout": "packed"}, "hardware": {"tf32": True}}
 
 
 def engine_settings(profile: str) -> dict[str, Any]:

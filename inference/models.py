@@ -15,6 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from ..errors import ModelError
+from .attention import Attention, settle, transformers_name
 from .policy_spec import is_chat_api
 from .value_guided import guided
 
@@ -27,7 +28,7 @@ def load_model(
     *,
     dtype: torch.dtype | str = "auto",
     device: str | torch.device = "cpu",
-    attention: str | None = None,
+    attention: Attention = "auto",
 ) -> tuple[Any, Any]:
     """Load a model in evaluation mode, and its tokenizer, from a folder or from the local Hugging Face cache.
 
@@ -38,21 +39,24 @@ def load_model(
         path: a folder written by ``save_model`` or ``save_pretrained``, or the hub name of a cached model.
         dtype: data type of the weights; "auto" keeps the saved one.
         device: device to put the model on.
-        attention: implementation of attention, as transformers calls it; ``None`` for the model's own.
+        attention: implementation of attention; see ``attention.py``.
 
     Raises:
         ModelError: The folder does not exist, or it has no model or no tokenizer.
+        UsageError: This machine lacks that attention.
     """
     source = _locate(path)
+    name = transformers_name(attention, torch.device(device))
     try:
         config = AutoConfig.from_pretrained(source, local_files_only=True)
         with _without_progress_bars():
-            kind = {} if attention is None else {"attn_implementation": attention}
+            kind = {} if name is None else {"attn_implementation": name}
             model: Any = AutoModelForCausalLM.from_pretrained(
                 source, config=config, dtype=dtype, local_files_only=True, **kind
             )
     except Exception as error:
         raise ModelError(f"{path} has no language model that transformers can load: {_summary_line(error)}") from error
+    settle(model, attention)
     return guided(model, source).to(available_device(device)).eval(), load_tokenizer(path)
 
 

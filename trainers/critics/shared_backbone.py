@@ -124,11 +124,9 @@ class SharedEncoder(nn.Module):
                 "shorter agent.context (last:K)"
             )
         device = self.weights[0].device
-        ids_BL, attention_BL = right_padded(sequences)
+        ids_BL, _ = right_padded(sequences)  # padding is on the right, so a causal model needs no mask
         with _active(self._policy, self.adapter):
-            hidden_BLH = self._policy.base_model(
-                input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device), use_cache=False
-            ).last_hidden_state
+            hidden_BLH = self._policy.base_model(input_ids=ids_BL.to(device), use_cache=False).last_hidden_state
         row_B = torch.arange(len(sequences), device=device)
         return [hidden_BLH[row_B, place_B.to(device)].float() for place_B in places]
 

@@ -162,14 +162,14 @@ class TokenLearner:
         """Return the states for the heads, at indices of the flattened batch, ``[N, H]``.
 
         Equal rows are computed once: if a game has few states, a large batch costs little more than these.
+        A causal model needs no mask for padding on the right.
         """
         device = next(values.parameters()).device
         longest = ids_BL.shape[1]
         marked_RL, row_B = torch.unique(2 * ids_BL + attention_BL, dim=0, return_inverse=True)
-        ids_RL, attention_RL = (marked_RL // 2).to(device), (marked_RL % 2).to(device)
         backbone = self.policy.base_model if values.backbone is None else values.backbone
         with self.scorer.precision(device):
-            output = backbone(input_ids=ids_RL, attention_mask=attention_RL, use_cache=False)
+            output = backbone(input_ids=(marked_RL // 2).to(device), use_cache=False)
         flat_N = row_B[place_N // longest] * longest + place_N % longest
         hidden: Tensor = output.last_hidden_state.flatten(0, 1)[flat_N.to(device)]
         return hidden

@@ -22,6 +22,7 @@ from ...inference.value_guided import ValueGuidedModel
 from ...tasks.rng import Rng
 from ..learning.diverged import diverged
 from ..learning.learner import Beta
+from ..learning.logprobs import row_lengths
 from ..learning.lora import adapted, merged
 from ..learning.parallel import unsharded
 from ..learning.rates import refuse_high_rate
@@ -81,7 +82,7 @@ class TokenValues:
     these move, the head is rewritten so that no value changes: advantages are exact (see ``TargetScale``).
 
     Args:
-        backbone: causal model ``backbone(input_ids=, attention_mask=).last_hidden_state``, trained in place.
+        backbone: causal model ``backbone(input_ids=).last_hidden_state``, trained in place.
         width: size of its last hidden state.
         options: settings.
         seed: seed of the order of minibatches.
@@ -125,7 +126,7 @@ class TokenValues:
             UsageError: a row is longer than the critic's context.
         """
         value_T = torch.zeros(len(rows))
-        for part, place in rows.numbered_microbatches(self.options.microbatch_tokens):
+        for part, place in self._parts(rows):
             value_T[place[part.mask]] = self.scale.value(self._outputs(part)).cpu()
         return value_T
 
@@ -140,8 +141,7 @@ class TokenValues:
             raise UsageError("an empty prompt shows no state, so it has no value")
         value_B = torch.zeros(len(prompts))
         for part in batches(prompts, self.options.microbatch_tokens):
-            ids_BL, attention_BL = right_padded([prompts[number] for number in part])
-            value_B[part] = self.scale.value(self._read(ids_BL, attention_BL, last_places(attention_BL))).cpu()
+            value_B[part] = self.scale.value(self._last([prompts[number] for number in part])).cpu()
         return value_B
 
     def fit(self, rows: Rows, target_T: Tensor) -> dict[str, float]:
@@ -213,7 +213,7 @@ class TokenValues:
         self._optimizer.zero_grad(set_to_none=True)
         total = 0.0
         with self.scorer.differentiating(self.backbone):
-            for part, place in rows.numbered_microbatches(self.options.microbatch_tokens):
+            for part, place in self._parts(rows):
                 place_N = place[part.mask]
                 target_N, before_N = (self.scale.inside(x[place_N]).to(self._device) for x in (target_T, before_T))
                 weight_N = (part.weight[part.mask] / unit).to(self._device)
@@ -241,23 +241,32 @@ class TokenValues:
             return 0.5 * (output_N - target_N).square()
         return nn.functional.huber_loss(output_N, target_N, reduction="none")
 
+    def _parts(self, rows: Rows) -> list[tuple[Rows, Tensor]]:
+        """Split rows into micro-batches, each with the indices of its tokens."""
+        return rows.numbered_microbatches(self.options.microbatch_tokens, layout=self.scorer.layout)
+
     def _outputs(self, rows: Rows) -> Tensor:
         """Return the head's output at the position that predicts each sampled token, ``[N]``, in units of the scale."""
-        padded = rows.padded()
-        return self._read(padded.ids_BL, padded.attention_BL, padded.flat_T[rows.mask] - 1)
+        self._refuse_longer(max(row_lengths(rows)))
+        output: Tensor = self.head(self.scorer.states(self.backbone, rows).float())[:, 0]
+        return output
 
-    def _read(self, ids_BL: Tensor, attention_BL: Tensor, place_N: Tensor) -> Tensor:
-        """Return the head's output at indices of the flattened batch."""
-        if self._context is not None and ids_BL.shape[1] > self._context:
+    def _last(self, prompts: Sequence[tuple[int, ...]]) -> Tensor:
+        """Return the head's output at the last token of each prompt, ``[B]``. A causal model needs no mask here."""
+        ids_BL, attention_BL = right_padded(prompts)
+        self._refuse_longer(ids_BL.shape[1])
+        with self.scorer.precision(self._device):
+            hidden_BLH = self.backbone(input_ids=ids_BL.to(self._device), use_cache=False).last_hidden_state
+        place_B = last_places(attention_BL).to(self._device)
+        output: Tensor = self.head(hidden_BLH.flatten(0, 1)[place_B].float())[:, 0]
+        return output
+
+    def _refuse_longer(self, longest: int) -> None:
+        if self._context is not None and longest > self._context:
             raise UsageError(
-                f"a row of {ids_BL.shape[1]} tokens does not fit the critic's context of {self._context}: nothing is "
+                f"a row of {longest} tokens does not fit the critic's context of {self._context}: nothing is "
                 "cut off silently; use a shorter agent.context (last:K), or a critic that reads as far as the policy"
             )
-        ids_BL, attention_BL = ids_BL.to(self._device), attention_BL.to(self._device)
-        with self.scorer.precision(self._device):
-            hidden_BLH = self.backbone(input_ids=ids_BL, attention_mask=attention_BL, use_cache=False).last_hidden_state
-        output: Tensor = self.head(hidden_BLH.flatten(0, 1)[place_N.to(self._device)].float())[:, 0]
-        return output
 
     def _metrics(self, value_N: Tensor, target_N: Tensor, weight_N: Tensor) -> dict[str, float]:
         """Describe the values before this fit: means, and the share of the targets' variance that they explain."""

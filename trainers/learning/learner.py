@@ -15,7 +15,7 @@ from torch import Tensor
 from ...config import Config
 from .diverged import diverged
 from .kl import kl_estimate
-from .logprobs import Scores, refuse_unless_packable
+from .logprobs import Logits, Scores, refuse_unless_packable
 from .loss import Diagnostics
 from .objective import Objective, objective_loss
 from .parallel import ALONE, ProcessGroup, sharded_like, unsharded
@@ -48,6 +48,11 @@ class OptimizerConfig(Config):
     with 1024 to 2048; a GPU needs 16384 or more."""
     layout: Layout = "padded"
     """Layout of rows in a forward pass: ``padded`` to the longest of them, or ``packed`` into one sequence."""
+    logits: Logits = "auto"
+    """``whole`` logits, or ``chunked``: computed for some tokens at a time, and again for the gradient, so that they
+    never exist together. ``auto`` chooses ``chunked`` from 8,192 ids on, unless the model caps or scales its logits."""
+    head: Literal["float32"] | None = None
+    """Precision of the output layer's product, where ``autocast`` would have 16 bits."""
     autocast: Literal["bfloat16"] | None = None
     """Precision of matrix products; the weights keep the precision of ``dtype``. Everything that a run computes with
     a model in this process uses it: learner, sampler, reference, critics and canary."""
@@ -75,6 +80,8 @@ class OptimizerConfig(Config):
             self.recompute,
             self.microbatch_tokens,
             world,
+            self.logits,
+            torch.float32 if self.head else None,
         )
 
     def adamw(self, parameters: Iterable[Tensor]) -> torch.optim.AdamW:
@@ -125,8 +132,6 @@ class Learner:
         world: ProcessGroup = ALONE,
     ) -> None:
         self.model = model.eval()
-        if options.layout == "packed":
-            refuse_unless_packable(model)
         self.world = world
         self.options = options
         self.scorer = options.scorer(temperature=temperature, world=world)
@@ -135,6 +140,10 @@ class Learner:
         self.skipped = 0
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._optimizer = options.adamw(self._parameters)
+        # After the shards are collected: a forward pass without gradients leaves a sharded model's root unsharded, and
+        # an optimizer of those tensors would never see a gradient.
+        if options.layout == "packed":
+            refuse_unless_packable(model)
 
     @property
     def trainable(self) -> int:

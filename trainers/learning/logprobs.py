@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import UsageError
+from ...inference.attention import rows_apart
 from ...inference.precision import autocast_to
+from .head_logprobs import head_logp
+from .output_layer import output_layer, replaced
 from .rows import Layout, Rows
 from .token_logprobs import chosen_logp
 from .utterances import Utterance, pack_utterances
+
+Logits = Literal["auto", "whole", "chunked"]
+"""Whether logits exist as a whole, or a chunk of tokens at a time; ``auto`` is by chunks from ``LARGE`` ids on."""
+LARGE = 8192
+"""Size of a vocabulary from which on logits take more memory than a product of the output layer is worth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,8 @@ def score(
     entropy_gradient: bool = False,
     layout: Layout = "padded",
     autocast: torch.dtype | None = None,
+    logits: Logits = "auto",
+    head: torch.dtype | None = None,
 ) -> Scores:
     """Score the sampled tokens of ``rows`` in one forward pass.
 
@@ -49,17 +61,60 @@ def score(
         rows: rows that fit in memory together; see ``Rows.microbatches``.
         temperature: sampling temperature; 0 (greedy) counts as 1.
         entropy_gradient: keep the entropies' graph; without it they are detached.
-        layout: ``"packed"`` puts all rows in one sequence, without padding. The model then has to tell rows apart by
-            ``position_ids`` that restart at 0, as those of transformers do.
+        layout: ``"packed"`` puts all rows in one sequence, without padding. Attention then computes each row alone
+            (``inference/attention.py``), or the model has to tell rows apart by ``position_ids`` that restart at 0.
         autocast: precision of matrix products, in a model of any precision.
+        logits: whether logits exist as a whole, see ``Logits``.
+        head: precision of the output layer's product; ``None`` is that of the others.
+
+    Raises:
+        UsageError: the layout is packed, and the model takes no ``position_ids``; or the output layer is not a plain
+            one, and ``logits`` or ``head`` need one.
+    """
+    device = next(model.parameters()).device
+    layer = _plain_layer(model, logits, head)
+    chunked = layer is not None and logits != "whole" and (logits == "chunked" or layer.out_features >= LARGE)
+    arguments, place_N = _arguments(model, rows, layout, every_position=chunked)
+    place_N, ids_N, mask = place_N.to(device), rows.ids[rows.mask].to(device), rows.mask.to(device)
+
+    def measured(hidden_BLH: Tensor) -> Tensor:
+        assert layer is not None
+        dtype = head or autocast or layer.weight.dtype
+        options: dict[str, Any] = {"bias_V": layer.bias, "dtype": dtype, "entropy_gradient": entropy_gradient}
+        hidden_NH = hidden_BLH.flatten(0, 1)[place_N]
+        return torch.stack(head_logp(hidden_NH, layer.weight, ids_N, temperature or 1.0, **options))
+
+    instead = measured if chunked else None if head is None else _product_in(layer, head)
+    apart = rows_apart(model, row_lengths(rows)) if layout == "packed" else nullcontext({})
+    standing_in = replaced(layer, instead) if layer is not None and instead is not None else nullcontext()
+    with autocast_to(autocast, device), standing_in, apart as separating:
+        found = model(**arguments, **separating).logits
+    if chunked:
+        logp_N, entropy_N = found.unbind()
+        entropy_N = entropy_N if entropy_gradient else entropy_N.detach()
+    else:
+        logp_N, entropy_N = chosen_logp(
+            found.flatten(0, 1), place_N, ids_N, temperature or 1.0, entropy_gradient=entropy_gradient
+        )
+    blank = torch.zeros(len(rows), device=device)
+    return Scores(blank.masked_scatter(mask, logp_N), blank.masked_scatter(mask, entropy_N))
+
+
+def _arguments(model: Any, rows: Rows, layout: Layout, *, every_position: bool) -> tuple[dict[str, Any], Tensor]:
+    """Return the model's arguments, and the output index that predicts each sampled token.
+
+    Args:
+        model: the model.
+        rows: rows to read.
+        layout: their layout.
+        every_position: whether the output layer sees every position, and not only columns with a sampled token.
 
     Raises:
         UsageError: the layout is packed, and the model takes no ``position_ids``.
     """
-    device = next(model.parameters()).device
     known = inspect.signature(model.forward).parameters
     inputs, place_N, kept = _laid_out(rows, layout)
-    if "logits_to_keep" in known:
+    if "logits_to_keep" in known and not every_position:
         inputs["logits_to_keep"] = kept
         rank = torch.zeros(int(kept[-1]) + 1 if kept.numel() else 0, dtype=torch.long)
         rank[kept] = torch.arange(kept.numel())
@@ -70,17 +125,62 @@ def score(
             f"{type(model).__name__} takes no position_ids, so rows in one sequence would see each other; "
             'use layout "padded"'
         )
+    device = next(model.parameters()).device
     arguments: dict[str, Any] = {name: value.to(device) for name, value in inputs.items()}
     if "use_cache" in known:
         arguments["use_cache"] = False
-    with autocast_to(autocast, device):
-        logits = model(**arguments).logits.flatten(0, 1)
-    ids_N, mask = rows.ids[rows.mask].to(device), rows.mask.to(device)
-    logp_N, entropy_N = chosen_logp(
-        logits, place_N.to(device), ids_N, temperature or 1.0, entropy_gradient=entropy_gradient
-    )
-    blank = torch.zeros(len(rows), device=device)
-    return Scores(blank.masked_scatter(mask, logp_N), blank.masked_scatter(mask, entropy_N))
+    return arguments, place_N
+
+
+def _plain_layer(model: Any, logits: Logits, head: torch.dtype | None) -> nn.Linear | None:
+    """Return the output layer if something may stand in for it, and that is wanted.
+
+    Raises:
+        UsageError: a setting needs a plain layer, and the model has none.
+    """
+    if logits == "whole" and head is None:
+        return None
+    layer = output_layer(model, least=LARGE if logits == "auto" and head is None else 0)
+    if layer is None and (logits == "chunked" or head is not None):
+        setting = "logits = chunked" if logits == "chunked" else "head = float32"
+        raise UsageError(
+            f"optimizer.{setting} needs an output layer whose product is the logits, and {type(model).__name__} caps, "
+            "scales or adapts it: leave the setting out"
+        )
+    return layer
+
+
+def _product_in(layer: nn.Linear | None, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """Return a linear layer's function in another precision."""
+    assert layer is not None
+    weight, bias = layer.weight, layer.bias
+
+    def product(hidden: Tensor) -> Tensor:
+        with torch.autocast(hidden.device.type, enabled=False):
+            return nn.functional.linear(hidden.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
+
+    return product
+
+
+def hidden_states(
+    backbone: Any, rows: Rows, *, layout: Layout = "padded", autocast: torch.dtype | None = None
+) -> Tensor:
+    """Return the last hidden states that predict the sampled tokens, ``[N, H]``, in one forward pass.
+
+    Args:
+        backbone: causal model ``backbone(input_ids=).last_hidden_state``.
+        rows: rows that fit in memory together.
+        layout: their layout; see ``score``.
+        autocast: precision of matrix products.
+    """
+    device = next(backbone.parameters()).device
+    inputs, place_N, _ = _laid_out(rows, layout)
+    apart = rows_apart(backbone, row_lengths(rows)) if layout == "packed" else nullcontext({})
+    arguments = {name: each.to(device) for name, each in inputs.items()}
+    with autocast_to(autocast, device), apart as separating:
+        found = backbone(**arguments, **separating, use_cache=False).last_hidden_state
+    hidden_NH: Tensor = found.flatten(0, 1)[place_N.to(device)]
+    return hidden_NH
 
 
 @torch.no_grad()
@@ -118,3 +218,9 @@ def _laid_out(rows: Rows, layout: Layout) -> tuple[dict[str, Tensor], Tensor, Te
     padded = rows.padded()
     place_N = padded.flat_T[rows.mask] - 1
     return {"input_ids": padded.ids_BL}, place_N, torch.unique(place_N % padded.ids_BL.shape[1])
+
+
+def row_lengths(rows: Rows) -> list[int]:
+    """Return the number of tokens of each row, in order."""
+    lengths: list[int] = torch.unique_consecutive(rows.row, return_counts=True)[1].tolist()
+    return lengths

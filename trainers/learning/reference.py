@@ -10,6 +10,7 @@ from typing import Any, Self
 import torch
 
 from ...errors import CheckpointError, ModelError
+from ...inference.attention import Attention
 from ...inference.models import load_model
 from .rows import Rows
 from .scorer import Scorer
@@ -47,6 +48,7 @@ class Reference:
         *,
         dtype: torch.dtype = torch.float32,
         device: str = "cpu",
+        attention: Attention = "auto",
         scorer: Scorer | None = None,
     ) -> Self:
         """Load a reference from a model folder.
@@ -56,12 +58,13 @@ class Reference:
             tokenizer: tokenizer of the policy, which must be the reference's too.
             dtype: data type of the weights.
             device: device of the weights.
+            attention: implementation of attention, the policy's.
             scorer: how it computes.
 
         Raises:
             ModelError: there is no such model, or its tokens have other meanings.
         """
-        model, own = load_model(path, dtype=dtype, device=device)
+        model, own = load_model(path, dtype=dtype, device=device, attention=attention)
         if own.get_vocab() != tokenizer.get_vocab():
             raise ModelError(
                 f"the reference {path} has another vocabulary than the model that is trained: log-probabilities of "

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...inference.precision import autocast_to
 from .activations import recomputed
-from .logprobs import Scores, score
+from .logprobs import Logits, Scores, hidden_states, score
 from .parallel import ALONE, Part, ProcessGroup
 from .rows import Layout, Rows, Unit
 
@@ -32,6 +32,8 @@ class Scorer:
         recompute: whether layers keep only their input for the backward pass.
         microbatch_tokens: tokens in one forward pass.
         world: processes that share the rows.
+        logits: whether logits exist as a whole; see ``logprobs.Logits``.
+        head: precision of the output layer's product; ``None`` is that of the others.
     """
 
     temperature: float = 1.0
@@ -40,6 +42,8 @@ class Scorer:
     recompute: bool = False
     microbatch_tokens: int = 16384
     world: ProcessGroup = ALONE
+    logits: Logits = "auto"
+    head: torch.dtype | None = None
 
     def precision(self, device: torch.device) -> AbstractContextManager[object]:
         """Compute in the run's precision within the block."""
@@ -62,7 +66,13 @@ class Scorer:
             entropy_gradient=entropy_gradient,
             layout=self.layout,
             autocast=self.autocast,
+            logits=self.logits,
+            head=self.head,
         )
+
+    def states(self, backbone: Any, part: Rows) -> Tensor:
+        """Return the hidden states that predict the sampled tokens of a micro-batch; see ``logprobs.hidden_states``."""
+        return hidden_states(backbone, part, layout=self.layout, autocast=self.autocast)
 
     @torch.no_grad()
     def score_all(self, model: Any, rows: Rows, *, whole: Unit = "row") -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..learning.head_logprobs import CHUNK_ON_GPU
 from .shapes import ModelShape
 from .workload import Passes, Workload
 
@@ -18,7 +19,7 @@ CONTEXT_BYTES = int(0.8 * GIB)
 SLACK = 1.05
 """Factor for memory that the allocator holds and cannot use. Not measured on a GPU yet."""
 SCRATCH = 3 * (1 << 26)
-"""Temporary arrays of a chunk of the softmax: see ``token_logprobs.CHUNK``."""
+"""Temporary arrays of a chunk of the softmax of whole logits: see ``token_logprobs.CHUNK``."""
 MOMENTS = 8
 """Bytes of AdamW's two moments per trained weight."""
 
@@ -77,16 +78,15 @@ SAVED: Mapping[tuple[bool, int, bool], Saved] = {
 """Coefficients by adapters, bytes of a weight, and autocast; ``benchmarks/saved_bytes.py`` prints them."""
 
 
-def saved_bytes(passes: Passes, tokens: int, *, masked: bool | None = None) -> int:
+def saved_bytes(passes: Passes, tokens: int) -> int:
     """Return the bytes that a forward pass of the backbone keeps for the backward pass, without the weights.
 
     Args:
         passes: how the model is trained.
         tokens: tokens of the pass.
-        masked: whether attention takes a mask (default: in the packed layout).
     """
     shape, adapted = passes.shape, passes.rank is not None
-    length = 0 if not (passes.packed if masked is None else masked) else tokens if passes.packed else passes.row_tokens
+    length = passes.row_tokens if passes.masked else 0
     one = SAVED[adapted, passes.width, passes.autocast].layer(shape, rank=passes.rank or 0, masked=length)
     casts = 2 * shape.block_matrices if passes.autocast and passes.width == 4 else 0
     casts += 2 * shape.adapters(passes.rank or 0) // shape.layers if passes.autocast else 0
@@ -97,7 +97,12 @@ def saved_bytes(passes: Passes, tokens: int, *, masked: bool | None = None) -> i
 
 
 def saved_logits(passes: Passes, tokens: int) -> int:
-    """Return the bytes of the logits of a forward pass, and of the output layer's copy in 16 bits."""
+    """Return the bytes that the output layer keeps for the backward pass.
+
+    Whole logits: these, and the layer's copy in 16 bits. By chunks: its inputs, and three numbers per sampled token.
+    """
+    if passes.chunked and passes.judged:
+        return int(passes.judged * tokens) * (passes.width * passes.shape.hidden + 12)
     # Rows beside one another need the logits of every column in which one of them has a sampled token.
     share = passes.judged if passes.packed or tokens <= passes.row_tokens else 1.0
     width = 2 if passes.autocast or passes.width == 2 else 4
@@ -177,17 +182,32 @@ def memory_of(load: Workload) -> Memory:
         "play": _played(load),
     }
     if critic is not None:
-        moments["critic"] = {"gradients": 4 * critic.trained, **_inside(critic, masked=True)}
+        moments["critic"] = {"gradients": 4 * critic.trained, **_inside(critic)}
     return Memory(always, moments, whole, learners * whole + 2 * 4 * policy.trained, int(load.gpu.gib * GIB))
 
 
-def _inside(passes: Passes, *, masked: bool | None = None) -> dict[str, int]:
+def _inside(passes: Passes) -> dict[str, int]:
     """Return what a forward and backward pass needs."""
     return {
-        "activations": saved_bytes(passes, passes.tokens, masked=masked),
-        "logits and their gradient": 2 * saved_logits(passes, passes.tokens) + SCRATCH if passes.judged else 0,
+        "activations": saved_bytes(passes, passes.tokens),
+        "logits and their gradient": _logits(passes) if passes.judged else 0,
         "work space": 4 * passes.tokens * (2 * passes.shape.hidden + passes.shape.intermediate),
     }
+
+
+def _logits(passes: Passes) -> int:
+    """Return what the output layer needs in the backward pass.
+
+    By chunks: one chunk of logits, which becomes its own gradient; the weights in 16 bits; and, where they learn, their
+    gradient in 32 bits with the product that is added to it.
+    """
+    saved = saved_logits(passes, passes.tokens)
+    if not passes.chunked:
+        return 2 * saved + SCRATCH
+    width = 2 if passes.autocast else passes.width
+    weights = passes.shape.embedding * (width if width < passes.width else 0)
+    gradient = passes.shape.embedding * (4 + width) if passes.rank is None else 0
+    return saved + width * CHUNK_ON_GPU + weights + gradient
 
 
 def _played(load: Workload) -> dict[str, int]:

@@ -19,7 +19,9 @@ TF32, FLOAT32 = 0.5, 0.07
 TRAFFIC, TRAFFIC_FORWARD = 10.0, 3.0
 """Memory traffic between matrix products, in units of the bytes that are saved for the gradient."""
 SOFTMAX, SOFTMAX_FORWARD = 36.0, 12.0
-"""Memory traffic of the softmax, in units of the logits in 32 bits."""
+"""Memory traffic of the softmax of whole logits, in units of the logits in 32 bits."""
+CHUNKS, CHUNKS_FORWARD = 3.5, 1.0
+"""The same by chunks of 16 bits: each is written and read once, and again with its gradient in the backward pass."""
 GRAPHS, EAGER, PYTHON = 2e-3, 4e-4, 9e-4
 """Seconds of a decoding step that do not depend on the GPU: with CUDA graphs; without, per layer; in transformers."""
 DISK, INSIDE, NCCL = 0.6e9, 5e9, 2e10
@@ -45,14 +47,15 @@ def pass_seconds(passes: Passes, gpu: Gpu, tokens: float, *, gradient: bool) -> 
     times = (3 if passes.rank is None else 2) if gradient else 1
     again = 1 if gradient and passes.recompute else 0
     blocks = 2 * shape.layers * shape.block_matrices * (times + again)
-    head = 2 * shape.embedding * passes.judged * times
-    attended = 2 * shape.layers * shape.queries * (passes.tokens if passes.packed else passes.row_tokens)
+    head = 2 * shape.embedding * passes.judged * (times + (1 if gradient and passes.chunked else 0))
+    attended = 2 * shape.layers * shape.queries * passes.row_tokens
     attended *= (3 if gradient else 1) + again
     saved = SAVED[passes.rank is not None, passes.width, passes.autocast].layer(shape, rank=passes.rank or 0)
     moved = shape.layers * saved * ((TRAFFIC if gradient else TRAFFIC_FORWARD) + TRAFFIC_FORWARD * again)
-    moved += 4 * passes.judged * shape.vocabulary * (SOFTMAX if gradient else SOFTMAX_FORWARD)
+    softmax = (CHUNKS, CHUNKS_FORWARD) if passes.chunked else (SOFTMAX, SOFTMAX_FORWARD)
+    moved += 4 * passes.judged * shape.vocabulary * softmax[0 if gradient else 1]
     each = (blocks + head) / (PRODUCTS * speed)
-    each += attended / ((MASKED if passes.packed else ATTENTION) * speed) + moved / (MEMORY * gpu.bandwidth * 1e9)
+    each += attended / ((MASKED if passes.masked else ATTENTION) * speed) + moved / (MEMORY * gpu.bandwidth * 1e9)
     return tokens * each
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...inference.hardware import Gpu
+from ..learning.logprobs import LARGE, Logits
 from .shapes import ModelShape
 
 SamplerKind = Literal["model", "copy", "engine", "servers", "none"]
@@ -21,7 +22,7 @@ class Passes:
         rank: rank of its adapters; ``None`` if all weights are trained.
         autocast: whether matrix products are in bfloat16.
         recompute: whether layers keep only their input.
-        packed: whether rows share one sequence, with a mask.
+        packed: whether rows share one sequence.
         microbatch_tokens: tokens in one forward pass.
         row_tokens: tokens of the longest row.
         rows: rows of a step.
@@ -29,6 +30,8 @@ class Passes:
         scored: forward passes over them without gradient.
         judged: share of the tokens that need logits; 0 for a critic.
         tf32: whether 32-bit products are in TF32.
+        logits: whether logits exist as a whole, as in ``logprobs.Logits``.
+        masked: whether attention takes a mask of all pairs of a row's tokens, as for trees of utterances.
     """
 
     shape: ModelShape
@@ -44,6 +47,13 @@ class Passes:
     scored: float
     judged: float
     tf32: bool = False
+    logits: Logits = "auto"
+    masked: bool = False
+
+    @property
+    def chunked(self) -> bool:
+        """Whether logits are computed for some tokens at a time."""
+        return self.logits == "chunked" or (self.logits == "auto" and self.shape.vocabulary >= LARGE)
 
     @property
     def tokens(self) -> int:

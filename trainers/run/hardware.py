@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pydantic
 import torch
 
 from ...config import Config, merge_defaults
 from ...errors import UsageError
+from ...inference.attention import Attention
 from ...inference.hardware import ProfileName, detected_profile, engine_settings, training_settings
-
-Attention = Literal["sdpa", "eager", "flash_attention_2"]
 
 
 class HardwareConfig(Config):
@@ -24,9 +23,11 @@ class HardwareConfig(Config):
     any GPU with bfloat16, or the name of one. A profile fills only settings that you did not set."""
     tf32: bool = False
     """Compute 32-bit matrix products in TF32 (19 bits), which is much faster on a GPU."""
-    attention: Attention | None = None
-    """Implementation of attention (default: the model's own). On a GPU, ``sdpa`` uses a fused kernel for padded rows;
-    ``flash_attention_2`` needs the package ``flash-attn``."""
+    attention: Attention = "auto"
+    """Implementation of attention. ``auto`` is the model's own, ``sdpa`` for most, and computes packed rows without a
+    mask: by torch's flash kernel on a GPU in 16 bits, otherwise one after another. ``flash`` requires flash kernels,
+    from torch or the package ``flash-attn``; ``sdpa`` computes packed rows one after another; ``flex`` compiles kernels
+    for sparse masks, on a GPU; ``eager`` builds every mask, for comparisons. ``flash_attention_2`` is the package's."""
     chosen: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Settings that the profile filled in, by name. The run writes it; changing it has no effect."""
 

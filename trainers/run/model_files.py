@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...errors import CheckpointError
+from ...inference.attention import Attention
 from ...inference.models import load_model, save_model
 from ...rollouts.episode import Episode
 from ..learning.lora import LoraConfig, adapted, attach, base_of, is_adapter, load_adapter, merged, save_adapter
@@ -46,7 +47,7 @@ class ModelFiles:
         lora: adapters, if only these are trained.
         seed: seed of new adapters.
         world: the processes that learn together.
-        attention: implementation of attention; ``None`` for the model's own.
+        attention: implementation of attention.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class ModelFiles:
         lora: LoraConfig | None = None,
         seed: int = 0,
         world: ProcessGroup = ALONE,
-        attention: str | None = None,
+        attention: Attention = "auto",
     ) -> None:
         self.dtype: torch.dtype = getattr(torch, dtype)
         self.lora = lora

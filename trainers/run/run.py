@@ -127,6 +127,7 @@ class Run:
             self.start.tokenizer,
             dtype=getattr(torch, config.dtype),
             device=config.device,
+            attention=config.hardware.attention,
             scorer=self.learner.scorer,
         )
         self.state.keep("reference", reference)

@@ -57,6 +57,7 @@ def workload(
         scored=1.0,
         judged=SAMPLED,
         tf32=config.hardware.tf32,
+        logits=config.optimizer.logits,
     )
     critic, copies = _critic(config, policy)
     server, kl = config.server, getattr(getattr(config, "loss", None), "kl", None)
@@ -163,7 +164,7 @@ def _critic(config: TrainConfig, policy: Passes) -> tuple[Passes | None, int]:
     rule = getattr(config, "algorithm", None)
     values = getattr(config, "values", None)
     wanted = getattr(rule, "needs_values", False) or getattr(config, "baseline", "none") == "token"
-    own: Any = {"packed": False, "judged": 0.0, "width": 4, "rank": None}
+    own: Any = {"judged": 0.0, "width": 4, "rank": None}
     if wanted and isinstance(values, ValuesConfig) and values.init == "policy":
         read = _with(policy, own, values.microbatch_tokens, policy.rows, float(values.epochs))
         return read, 0
@@ -171,6 +172,10 @@ def _critic(config: TrainConfig, policy: Passes) -> tuple[Passes | None, int]:
     if not isinstance(critic, CriticConfig) or critic.encoder.kind not in ("copy", "shared"):
         return None, 0
     rows = _number(config, "critic_steps") * _number(config, "batch")
+    own |= {
+        "packed": False,
+        "masked": critic.encoder.kind == "copy",
+    }  # the utterances of a state branch from one prompt
     if critic.encoder.kind == "shared":
         own |= {"width": policy.width, "rank": critic.encoder.adapter.rank, "recompute": False}
     return _with(policy, own, critic.optimizer.microbatch_tokens, rows, 1.0, scored=2.0), 1

@@ -71,9 +71,9 @@ class Echo(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.arange(float(vocabulary))[:, None])
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, use_cache: bool) -> State:
+    def forward(self, input_ids: Tensor, use_cache: bool) -> State:
         assert not use_cache
-        return State(self.table[input_ids] * attention_mask[..., None])
+        return State(self.table[input_ids])
 
 
 @dataclass

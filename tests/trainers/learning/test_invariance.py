@@ -132,6 +132,7 @@ def test_a_model_that_reads_across_rows_in_spite_of_its_positions_is_found_out()
         num_attention_heads=2,
         max_position_embeddings=32,
         word_embed_proj_dim=16,
+        attn_implementation="eager",
     )
     torch.manual_seed(0)
     model: Any = OPTForCausalLM(shape)
@@ -222,21 +223,21 @@ def port() -> int:
         return found
 
 
-def together(rank: int, size: int, number: int, folder: str, lora: bool) -> None:
+def together(rank: int, size: int, number: int, folder: str, lora: bool, options: dict[str, Any]) -> None:
     """Run each process's part: three updates, the first of them of fewer rows than processes."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number), "RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
     with process_group() as processes:
-        found = three_updates(processes, lora=lora)
+        found = three_updates(processes, lora=lora, **options)
         torch.save(found, Path(folder, f"{rank}.pt"))
 
 
-def three_updates(processes: ProcessGroup, *, lora: bool = False) -> dict[str, Any]:
+def three_updates(processes: ProcessGroup, *, lora: bool = False, **options: Any) -> dict[str, Any]:
     model = tiny()
     if lora:
         attach(model, LoraConfig(rank=4))
-    learner = Learner(shard(model, processes), OptimizerConfig(lr=1e-3), world=processes)
+    learner = Learner(shard(model, processes), OptimizerConfig(lr=1e-3, **options), world=processes)
     gradients: list[Tensor] = []
     learner._optimizer.register_step_pre_hook(
         lambda *_: gradients.extend(unsharded([p.grad for p in learner._parameters]))
@@ -253,7 +254,7 @@ def three_updates(processes: ProcessGroup, *, lora: bool = False) -> dict[str, A
     after = unsharded(dict(model.state_dict()))
     unmoved = all(torch.equal(before[name], after[name]) for name in before)
     kept = learner.state_dict()
-    again = Learner(model, OptimizerConfig(lr=1e-3), world=processes)
+    again = Learner(model, OptimizerConfig(lr=1e-3, **options), world=processes)
     again.load_state_dict(copy.deepcopy(kept))
     last = again.step(again.recompute_old(batch(5)), Objective()).metrics
     final = unsharded(dict(model.state_dict()))
@@ -268,12 +269,20 @@ def three_updates(processes: ProcessGroup, *, lora: bool = False) -> dict[str, A
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "lora"), [(2, False), pytest.param(3, True, marks=pytest.mark.shift)])
+@pytest.mark.parametrize(
+    ("size", "lora", "options"),
+    [
+        (2, False, {}),
+        pytest.param(3, True, {}, marks=pytest.mark.shift),
+        pytest.param(2, False, {"layout": "packed", "logits": "chunked", "recompute": True}, marks=pytest.mark.shift),
+    ],
+    ids=["whole", "lora", "packed and chunked"],
+)
 def test_many_processes_learn_what_one_does(
-    tmp_path: Path, size: int, lora: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, size: int, lora: bool, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
-    started = (size, port(), str(tmp_path), lora)
+    started = (size, port(), str(tmp_path), lora, options)
     start_processes(together, started, nprocs=size, start_method=FORKS.get_start_method())  # type: ignore[no-untyped-call]
     one = three_updates(ProcessGroup(), lora=lora)
     shares = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(size)]

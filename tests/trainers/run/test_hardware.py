@@ -49,7 +49,8 @@ def test_a_profile_fills_what_was_not_set(profile: str) -> None:
     assert found.optimizer.autocast == "bfloat16"
     assert found.optimizer.recompute
     assert found.optimizer.microbatch_tokens >= 8192
-    assert found.optimizer.layout == "padded", "packed rows need a dense mask, which fused attention does not take"
+    assert found.optimizer.layout == "packed", "no padding is computed, and no mask is built"
+    assert found.hardware.attention == "auto"
     assert found.hardware.tf32
     assert found.dtype == "float32", "updates of 1e-6 are lost in bfloat16"
     assert found.hardware.chosen["optimizer.recompute"] is True
@@ -159,6 +160,9 @@ def test_attention_is_a_setting(cloned: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="FlashAttention") as said:
         run(looping(tmp_path / "flash", cloned / "model", hardware={"attention": "flash_attention_2"}, **settings))
     assert "\n" not in str(said.value)
+    for name in ("flash", "flex"):
+        with pytest.raises(UsageError, match=f"attention = {name}.*choose auto or sdpa"):
+            run(looping(tmp_path / name, cloned / "model", hardware={"attention": name}, **settings))
 
 
 @pytest.mark.parametrize("profile", PROFILES)
