@@ -75,6 +75,13 @@ ALGORITHMS: Mapping[str, Entry] = {
     "vine-ppo": _on_policy("vine_ppo.VinePPO", "PPO with values of fresh rollouts from each state (arXiv 2410.01679)"),
     "ilql": _value_based("ilql.ILQL", "implicit language Q-learning from demonstrations (arXiv 2206.11871)"),
     "mc": _value_based("monte_carlo.MonteCarlo", "values of tokens by Monte-Carlo returns, from demonstrations"),
+    "oreo": Entry(
+        "soft_bellman",
+        "SoftBellmanConfig",
+        "soft-Bellman consistency on stored episodes (arXiv 2412.16145)",
+        ("oreo", "OREO"),
+        "oreo",
+    ),
     "self-play": Entry("self_play", "SelfPlayConfig", "questions from one's own searches, solved (arXiv 2510.18821)"),
 }
 """All algorithms to train with, by name."""
