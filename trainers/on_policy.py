@@ -114,6 +114,7 @@ class OnPolicyConfig(PolicyConfig):
     @pydantic.model_validator(mode="after")
     def _sensible(self) -> Self:
         refuse_greedy(self.agent)
+        self.algorithm.frozen(self.loss.kl)
         if self.group_size < self.algorithm.smallest_group:
             raise ValueError(
                 f"group_size={self.group_size} leaves {self.algorithm.name} without a baseline: it compares attempts "
@@ -146,7 +147,7 @@ class Parts:
     Args:
         learner: learner of the policy.
         critic: critic of states; ``None`` for algorithms without.
-        reference: frozen policy for a KL penalty; ``None`` without one.
+        reference: frozen policy for a KL penalty, or a teacher; ``None`` without one.
         entropies: history of entropies; ``None`` without smoothing.
     """
 
@@ -166,7 +167,7 @@ class Parts:
         if config.loss.smoothing is not None:
             entropies = EntropyHistory()
             run.state.keep("entropies", entropies)
-        return cls(run.learner, critic, run.reference(config.loss.kl, config.model), entropies)
+        return cls(run.learner, critic, run.reference(config.algorithm.frozen(config.loss.kl), config.model), entropies)
 
 
 class OnPolicyTrainer(Trainer[OnPolicyConfig]):

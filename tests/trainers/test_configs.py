@@ -155,7 +155,9 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             made[model] = qwen(folder / Path(model).name, third="qwen3" in model)
         if model not in made:
             (path,) = (path for path in CONFIGS if Path(configured(word(path), path).out) / "model" == Path(model))
-            config = shrunken(configured(word(path), path), folder / path.stem, None, steps=20)
+            shipped = configured(word(path), path)
+            start = make(shipped.model) if getattr(shipped, "model", None) else None
+            config = shrunken(shipped, folder / path.stem, start, steps=2 if start else 20)
             made[model] = ALGORITHMS[word(path)].load()[1](config).model
         return made[model]
 
@@ -199,6 +201,10 @@ def test_a_shipped_configuration_trains_for_two_updates(
     model = getattr(shipped, "model", None)
     start = makers(model) if model else None
     config = shrunken(shipped, tmp_path / "run", start)
+    if teacher := getattr(getattr(shipped, "algorithm", None), "teacher", None):
+        config = config.model_copy(
+            update={"algorithm": config.algorithm.model_copy(update={"teacher": str(makers(teacher))})}
+        )
     result: RunResult = ALGORITHMS[word(path)].load()[1](config)
     assert result.steps == 2
     lines = read_metrics(result.folder / "metrics.jsonl")

@@ -138,7 +138,7 @@ def test_the_kernels_gradient_is_that_of_the_squared_residual() -> None:
         place += size
     (wanted,) = torch.autograd.grad(loss, [model.table])
     seen: list[torch.Tensor] = []
-    model.table.register_hook(lambda gradient: seen.append(gradient.clone()))
+    model.table.register_hook(lambda gradient: seen.append(gradient.clone()))  # type: ignore[no-untyped-call]
     learner.step(weighted, OBJECTIVE)
     assert torch.allclose(wanted, 2 * BETA * sum(seen, torch.zeros_like(wanted)), atol=1e-4), (
         "so the loss kernel serves, but for the factor 2β"
