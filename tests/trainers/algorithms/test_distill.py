@@ -110,7 +110,7 @@ def test_settings_that_contradict_each_other_are_refused() -> None:
         configured("distill", None, [*LEAST, "algorithm.teacher=t", "loss.kl.coef=0.1"])
 
 
-@pytest.mark.slow
+@pytest.mark.shift
 def test_a_run_comes_closer_to_its_teacher(tmp_path: Path, cloned: Path) -> None:
     small.clone(
         small.cloning(
