@@ -111,7 +111,8 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
     if study.levels is not None:
         settings["levels"] = study.levels
     if learner.data:
-        settings["demonstrations.store"] = str(root / data_folder(study))
+        reader = "branching" if "branching" in learner.settings else "demonstrations"
+        settings[f"{reader}.store"] = str(root / data_folder(study))
     for setting, other in (("model", learner.after), ("algorithm.teacher", learner.teacher)):
         if other is not None:
             before = reported(study, other, job.seed, outcomes)
