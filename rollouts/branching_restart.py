@@ -81,9 +81,9 @@ class PrefixRestarts(Config):
         ]
         if not found:
             raise UsageError(
-                f"{self.store} has no state to restart from: of {len(episodes)} episodes {len(usable)} were played to "
-                f"an end and passed only_success={str(self.only_success).lower()}, and none of them has a second turn "
-                f"that choice={self.choice} would take; varied needs stored forks or rollouts with different returns"
+                f"{self.store} has no state to restart from. Of its {len(episodes)} episodes, {len(usable)} were played "
+                f"to an end and passed only_success={str(self.only_success).lower()}. States start after a first turn, "
+                f"and choice={self.choice} found none; varied needs stored forks or rollouts with different returns"
             )
         return tuple(found)
 

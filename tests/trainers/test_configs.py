@@ -19,6 +19,7 @@ from turnwise.agents.parsers import parser_for
 from turnwise.config import beneath, describe
 from turnwise.envs.registry import find
 from turnwise.inference.models import save_model
+from turnwise.trainers.algorithms.distill import Distill
 from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.behavior_cloning import train as clone
 from turnwise.trainers.collect.sampler import family_and_tools
@@ -156,7 +157,8 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if model not in made:
             (path,) = (path for path in CONFIGS if Path(configured(word(path), path).out) / "model" == Path(model))
             shipped = configured(word(path), path)
-            start = make(shipped.model) if getattr(shipped, "model", None) else None
+            before = getattr(shipped, "model", None)
+            start = make(before) if before else None
             config = shrunken(shipped, folder / path.stem, start, steps=2 if start else 20)
             made[model] = ALGORITHMS[word(path)].load()[1](config).model
         return made[model]
@@ -201,10 +203,9 @@ def test_a_shipped_configuration_trains_for_two_updates(
     model = getattr(shipped, "model", None)
     start = makers(model) if model else None
     config = shrunken(shipped, tmp_path / "run", start)
-    if teacher := getattr(getattr(shipped, "algorithm", None), "teacher", None):
-        config = config.model_copy(
-            update={"algorithm": config.algorithm.model_copy(update={"teacher": str(makers(teacher))})}
-        )
+    if isinstance(config, OnPolicyConfig) and isinstance(config.algorithm, Distill):
+        taught = config.algorithm.model_copy(update={"teacher": str(makers(config.algorithm.teacher))})
+        config = config.model_copy(update={"algorithm": taught})
     result: RunResult = ALGORITHMS[word(path)].load()[1](config)
     assert result.steps == 2
     lines = read_metrics(result.folder / "metrics.jsonl")

@@ -32,7 +32,8 @@ def default(kind: type[Algorithm]) -> Algorithm:
     return kind.model_validate(least(kind))
 
 
-WITHOUT_CRITIC = [kind for kind in ALGORITHMS.values() if not kind.needs_values]
+WITHOUT_CRITIC = [kind for name, kind in ALGORITHMS.items() if not kind.needs_values and name != "istar"]
+"""Algorithms without a critic and without a model of preferences."""
 
 
 @pytest.mark.slow
