@@ -28,6 +28,7 @@ from .episode import Episode, Fork, Outcome, Turn
 from .episode_state import EpisodeState
 from .hosts import Host, late
 from .repeating import repeated
+from .step_values import state_returns
 from .store import load_episodes
 from .turns import one_line
 
@@ -81,9 +82,10 @@ class PrefixRestarts(Config):
         ]
         if not found:
             raise UsageError(
-                f"{self.store} has no state to restart from. Of its {len(episodes)} episodes, {len(usable)} were played "
-                f"to an end and passed only_success={str(self.only_success).lower()}. States start after a first turn, "
-                f"and choice={self.choice} found none; varied needs stored forks or rollouts with different returns"
+                f"{self.store} has no state to restart from. Of its {len(episodes)} episodes, {len(usable)} were "
+                f"played to an end and passed only_success={str(self.only_success).lower()}. Of their states after a "
+                f"first turn, choice={self.choice} takes none; varied needs stored forks or rollouts with different "
+                "returns"
             )
         return tuple(found)
 
@@ -136,7 +138,7 @@ def variation(episode: Episode, turn: int, episodes: Sequence[Episode]) -> float
         episodes: the store, with forks that left the episode at the state or later.
     """
     mine = _owners(episode, turn)
-    found = [sum(each.rewards) for each in episode.lookaheads if each.turn == turn and each.outcome.trainable]
+    found = list(state_returns(episode)[turn])
     for other in episodes:
         alike = other.trainable and other.group_id == episode.group_id and len(other.turns) > turn
         if alike and _owners(other, turn) == mine:
