@@ -69,9 +69,9 @@ def load_config(
     for override in overrides:
         _override(model, data, override, keys)
     settings = _with_new_names(model, settings or {}, warn)
-    data = beneath(data, settings)
+    data = merge_defaults(data, settings)
     try:
-        return model.model_validate(beneath(presets or {}, data))
+        return model.model_validate(merge_defaults(presets or {}, data))
     except pydantic.ValidationError as error:
         typed = {".".join(key) for key in keys} | {*settings}
         said = [_explain(model, p, path, source, typed) for p in error.errors(include_url=False)]
@@ -110,7 +110,7 @@ def _with_new_names(model: type[Config], given: Mapping[str, Any], report: Repor
         raise ConfigError(f"{where}{error}") from None
 
 
-def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def merge_defaults(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Merge ``defaults`` into the settings that were given, table by table and key by key.
 
     Args:
@@ -121,10 +121,10 @@ def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     for name, default in defaults.items():
         mine = merged.get(name)
         if isinstance(mine, Config):
-            tag = {"name": tag_of(type(mine))} if tag_of(type(mine)) else {}
+            tag = {"name": discriminator_of(type(mine))} if discriminator_of(type(mine)) else {}
             mine = tag | mine.model_dump(exclude_unset=True)
         if isinstance(default, Mapping) and isinstance(mine, Mapping):
-            merged[name] = beneath(default, mine)
+            merged[name] = merge_defaults(default, mine)
         else:
             merged.setdefault(name, default)
     return merged
@@ -218,7 +218,7 @@ def _near(key: str, holders: Sequence[type[Config]]) -> str:
     former = {old: new for holder in holders for old, new in former_names(holder).items() if len(old) > 1}
     below: dict[str, str] = {}
     for table, field in fields:
-        for kind in held(field.annotation):
+        for kind in config_types_in(field.annotation):
             below |= {each: f"{table}.{each}" for each in kind.model_fields if each not in below}
     for known in (here | former, below):
         if near := dict.fromkeys(known[each] for each in difflib.get_close_matches(name, known, n=2)):
@@ -230,18 +230,20 @@ def _in_tables(key: str, holders: Iterable[type[Config]]) -> str:
     """Suggest tables that have a setting of this name: ``optimizer.lr`` for ``lr``."""
     above, dot, name = key.rpartition(".")
     fields = ((table, field) for holder in holders for table, field in holder.model_fields.items())
-    found = [table for table, field in fields if any(name in kind.model_fields for kind in held(field.annotation))]
+    found = [
+        table for table, field in fields if any(name in kind.model_fields for kind in config_types_in(field.annotation))
+    ]
     return f"; did you mean {' or '.join(repr(f'{above}{dot}{table}.{name}') for table in found[:2])}?" if found else ""
 
 
-def held(annotation: Any) -> tuple[type[Config], ...]:
+def config_types_in(annotation: Any) -> tuple[type[Config], ...]:
     """Return the ``Config`` classes in a field's type: itself, a union's members, or a sequence's items."""
     if isinstance(annotation, type) and not get_args(annotation):
         return (annotation,) if issubclass(annotation, Config) else ()
-    return tuple(kind for part in get_args(annotation) for kind in held(part))
+    return tuple(kind for part in get_args(annotation) for kind in config_types_in(part))
 
 
-def tag_of(kind: type[Config]) -> str:
+def discriminator_of(kind: type[Config]) -> str:
     """Return the tag that distinguishes a member of a union: the default of its ``name``."""
     field = kind.model_fields.get("name")
     return str(field.default) if field is not None else ""
@@ -253,14 +255,14 @@ def _walk(model: type[Config], location: tuple[Any, ...]) -> tuple[tuple[Any, ..
     holders: tuple[type[Config], ...] = (model,)
     inside = holders
     for step in location:
-        if len(inside) > 1 and step in map(tag_of, inside):
-            inside = tuple(kind for kind in inside if tag_of(kind) == step)
+        if len(inside) > 1 and step in map(discriminator_of, inside):
+            inside = tuple(kind for kind in inside if discriminator_of(kind) == step)
             continue
         place.append(step)
         if not isinstance(step, int):
             holders = inside
             fields = [kind.model_fields[step] for kind in holders if step in kind.model_fields]
-            inside = tuple(kind for field in fields for kind in held(field.annotation))
+            inside = tuple(kind for field in fields for kind in config_types_in(field.annotation))
     return tuple(place), holders
 
 
@@ -303,21 +305,23 @@ def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None
     presets = presets or {}
     for name, field in config_type.model_fields.items():
         preset = presets.get(name, {})
-        kinds = held(field.annotation)
+        kinds = config_types_in(field.annotation)
         if len(kinds) == 1 and kinds[0] is field.annotation:
             lines += describe(kinds[0], preset, f"{prefix}{name}.")
             continue
-        chosen = [kind for kind in kinds if isinstance(preset, Mapping) and preset.get("name") == tag_of(kind)]
+        chosen = [
+            kind for kind in kinds if isinstance(preset, Mapping) and preset.get("name") == discriminator_of(kind)
+        ]
         default = "(required)" if field.is_required() else f"[{_shown(field, presets.get(name))}]"
         if not chosen:
             lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " "))
         for kind in chosen or kinds:
             told = describe(kind, preset if chosen else None, f"{prefix}{name}.")
-            label = f"({tag_of(kind)}) " if len(kinds) > 1 and not chosen else ""
+            label = f"({discriminator_of(kind)}) " if len(kinds) > 1 and not chosen else ""
             lines += [line.replace("]  ", f"]  {label}", 1) for line in told]
     return lines
 
 
 def _shown(field: Any, preset: Any) -> Any:
     default = field.get_default(call_default_factory=True) if preset is None else preset
-    return tag_of(type(default)) or default if isinstance(default, Config) else default
+    return discriminator_of(type(default)) or default if isinstance(default, Config) else default

@@ -20,7 +20,7 @@ from rich.table import Table
 
 import turnwise as tw
 from turnwise.envs.code.backends import spec_for
-from turnwise.envs.code.room import Room
+from turnwise.envs.code.episode_sandbox import EpisodeSandbox
 from turnwise.envs.program.tools import PythonTools
 
 INSIDE = """
@@ -63,8 +63,8 @@ async def measured(backend: str, n: int, count: int) -> dict[str, float]:
     tools = [replace(env.tools[0], name=f"tool_{number}") for number in range(count)]
     begun, runs, found = list[float](), list[float](), dict[str, list[float]]()
     for _ in range(max(3, n // 20)):
-        room = Room(backend, spec_for(backend))
-        programs = PythonTools(tools, room, calls=10 * n)
+        sandbox = EpisodeSandbox(backend, spec_for(backend))
+        programs = PythonTools(tools, sandbox, calls=10 * n)
         began = time.perf_counter()
         await programs.run("pass")
         begun.append(time.perf_counter() - began)
@@ -75,7 +75,7 @@ async def measured(backend: str, n: int, count: int) -> dict[str, float]:
         await programs.run(INSIDE.format(n=n))
         for name, source in (("request", REQUEST), ("tool", TOOL)):
             found.setdefault(name, []).append(float((await programs.run(source, 60.0)).result.stdout.text))
-        await room.close()
+        await sandbox.close()
         await asyncio.sleep(0.2)  # others are made ready meanwhile
     times = {"start": statistics.median(begun) * 1000, "empty run": statistics.median(runs) * 1000}
     return {**times, **{name: statistics.median(values) for name, values in found.items()}}

@@ -29,8 +29,8 @@ from rich.table import Table
 from sandbox_systems import SAME, DockerCommands, DockerSdk, Ours, Plain, Ready, System, took
 
 from turnwise.sandboxes.backend import Enforcement
+from turnwise.sandboxes.check.harness import held_as
 from turnwise.sandboxes.check.host import pids
-from turnwise.sandboxes.check.lab import held_as
 from turnwise.sandboxes.named import backend_named
 from turnwise.sandboxes.spec import Limit
 

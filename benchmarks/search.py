@@ -31,7 +31,7 @@ from rich.table import Table
 from turnwise.envs.search.retrieval.batched import Batched
 from turnwise.envs.search.retrieval.fts5 import Fts5
 from turnwise.envs.search.retrieval.retriever import Retriever
-from turnwise.envs.search.retrieval.words import STOP_WORDS, words
+from turnwise.envs.search.retrieval.tokenize import STOP_WORDS, query_words
 from turnwise.tasks.search.build import build
 from turnwise.tasks.search.document import Corpus, Document
 from turnwise.tasks.search.stored import StoredCorpus
@@ -98,7 +98,7 @@ class Bm25s:
     def search(self, queries: Sequence[str], k: int) -> list[list[str]]:
         """Ids of pages."""
         most = min(k, len(self._corpus))
-        tokens = [words(query) for query in queries]
+        tokens = [query_words(query) for query in queries]
         places, scores = self._made.retrieve(tokens, k=most, show_progress=False)
         return [
             [self._corpus.at(int(place)).id for place, score in zip(*one, strict=True) if score > 0]

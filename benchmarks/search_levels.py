@@ -24,11 +24,11 @@ from functools import partial
 from pathlib import Path
 from statistics import mean
 
-from turnwise.tasks.search.asking.levels import LEVELS
 from turnwise.tasks.search.family import SEARCH_FAMILY
 from turnwise.tasks.search.matching import exact_match, normalised
-from turnwise.tasks.search.proof.claims import whole
 from turnwise.tasks.search.task import SearchTask
+from turnwise.tasks.search.templates.levels import LEVELS
+from turnwise.tasks.search.verifier.claims import whole
 from turnwise.tasks.spec import Split
 
 

@@ -89,9 +89,9 @@ async def bare(seed: int, found: dict[str, list[float]]) -> None:
             await page.goto(act.arguments["url"])
         elif act.name == "go_back":
             await page.go_back()
-        elif act.aim is not None:
-            role: Any = act.aim.role
-            at = page.get_by_role(role, name=act.aim.name, exact=True).nth(act.aim.nth)
+        elif act.element is not None:
+            role: Any = act.element.role
+            at = page.get_by_role(role, name=act.element.name, exact=True).nth(act.element.nth)
             if act.name == "fill":
                 await at.fill(act.arguments["value"])
             elif act.name == "select_option":
@@ -118,7 +118,7 @@ async def at_once(number: int, each: int) -> dict[str, float]:
     took = time.perf_counter() - began
     browser = envs[0].browser
     assert isinstance(browser, ChromiumBrowser)
-    size = memory(browser.seat.chromium.pid, "shared") / 2**20
+    size = memory(browser.slot.chromium.pid, "shared") / 2**20
     for env in envs:
         await env.leave()
     return {

@@ -18,8 +18,8 @@ from ..envs.named import environment
 from ..envs.registry import entries, find
 from ..errors import EnvironmentDiedError, UsageError
 from ..verdicts import Status
-from .apart import apart
 from .completion import environment_ids
+from .subprocess_map import subprocess_map
 from .terminal import complain, remark, screen
 
 LOG = logging.getLogger(__name__)
@@ -109,7 +109,9 @@ def tried(
         minutes: time for each environment; 0 for no limit.
     """
     least = 0.0 if len(names) <= FEW else SLOW
-    for (name, *_), found in apart(one, [(name, quick, tuple(laws), seed, minutes, least) for name in names], jobs):
+    for (name, *_), found in subprocess_map(
+        one, [(name, quick, tuple(laws), seed, minutes, least) for name in names], jobs
+    ):
         if isinstance(found, EnvironmentDiedError):
             died = Verdict("survives", "an environment does not end its process", Status.FAIL, str(found))
             yield Certificate((died,), name)

@@ -68,14 +68,14 @@ async def _serve(
     agent: ChatAgent, store: EpisodeStore, host: str, port: int, key: str | None, *, fixed_temperature: bool
 ) -> None:
     from ..service.endpoint import Endpoint
-    from ..service.visits import Visits, serve
+    from ..service.remote_episodes import RemoteEpisodes, serve
 
     served = Endpoint(host=host, port=port)
-    visits = Visits(served, agent, store, key=key, fixed_temperature=fixed_temperature)
+    episodes = RemoteEpisodes(served, agent, store, key=key, fixed_temperature=fixed_temperature)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for kind in (signal.SIGINT, *STOPS):
         loop.add_signal_handler(kind, stop.set)
     address = await served.start()
     typer.echo(f"OPENAI_BASE_URL={address}/v1")
-    typer.echo(f"OPENAI_API_KEY={visits.key}")
-    await serve(served, visits, stop)
+    typer.echo(f"OPENAI_API_KEY={episodes.key}")
+    await serve(served, episodes, stop)

@@ -88,8 +88,8 @@ def _probed(folder: Path, count: int) -> dict[str, Any]:
 def _print_scores(scores: dict[str, Any]) -> None:
     from rich.table import Table
 
+    from ..evals.formatting import interval
     from ..evals.statistics import wilson
-    from ..evals.words import interval
 
     table = Table("skill", "exact answers", "95 % (Wilson)", "chance")
     for skill, score in scores.items():

@@ -16,7 +16,7 @@ from rich.text import Text
 from ..errors import UsageError
 from ..sandboxes.backend import Backend, Capabilities, Enforcement, Reaped
 from ..sandboxes.check.check import CASES, check, chosen_cases
-from ..sandboxes.check.lab import held_as
+from ..sandboxes.check.harness import held_as
 from ..sandboxes.check.report import Report, Verdict
 from ..sandboxes.named import BY_ITSELF, backend_named, backend_names
 from ..sandboxes.spec import Limit

@@ -87,7 +87,7 @@ def train(
 def _last_interval(folder: Path) -> str:
     """Return the interval of the last evaluation's success: ``"(75.8 – 94.2, Wilson 95 %)"``; empty without any."""
     from ..evals.curves import curve, read_run
-    from ..evals.words import interval, method
+    from ..evals.formatting import interval, method
 
     found = curve([read_run(folder)], "eval/success")
     if found is None or (last := found.points[-1].estimate).low is None:

@@ -12,9 +12,9 @@ import pydantic
 from ..errors import UsageError
 from ..rollouts.episode import FAILURE_RATE, Episode
 from .attribution import inconclusive
+from .formatting import signed
 from .statistics import Estimate, mean_over_tasks, proportion, square_and_add
 from .summary import task_of
-from .words import signed
 
 Number = Callable[[Episode], float]
 

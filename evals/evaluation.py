@@ -266,7 +266,9 @@ async def _play(
 
 
 def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether a store has no episode that counts, so that starting over loses nothing.
+    """Whether a store of other settings has no episode that counts, so that starting over loses nothing.
+
+    With the same settings, its failed episodes are played again instead, and their failures stay counted.
 
     Raises:
         StoreError: its episodes were played with another version of the environment's source.
@@ -277,7 +279,7 @@ def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
     changed = there != identity and {**there, "env_source": None} == {**identity, "env_source": None}
     # Failures after an action of the agent count only if the environment has not changed since.
     if not any(episode.scored or (episode.after_action and not changed) for episode in read_episodes(path)):
-        return True
+        return there != identity
     if changed:
         raise StoreError(
             f"the episodes in {path} belong to another version of {identity['env']}: its source has changed since, or "

@@ -9,14 +9,14 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from . import exhibits, words
-from .exhibits import Exhibit, choose
-from .gather import Evaluation, Report, Training, is_rate
+from . import formatting, sample_episodes
+from .collect_runs import Evaluation, Report, Training, is_rate
+from .formatting import facts, interval, signed, whole_percent
 from .plots import curve_plot, histogram, whisker
 from .ranking import HEADINGS
+from .sample_episodes import SampleEpisode, choose
 from .statistics import Estimate
 from .summary import Summary
-from .words import facts, interval, signed, whole_percent
 
 TEMPLATES = Path(__file__).parent / "templates"
 Share = tuple[str, float, str]
@@ -34,7 +34,7 @@ class View:
     not_scored: str
     times: list[Share]
     spreads: list[tuple[str, Markup]]
-    exhibits: list[Exhibit]
+    samples: list[SampleEpisode]
     made: list[tuple[str, str]]
 
 
@@ -55,15 +55,15 @@ def render_html(report: Report) -> str:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
     names = ("percent", "interval", "method", "plain", "seconds", "signed", "success_interval", "success_method")
-    environment.globals.update({name: getattr(words, name) for name in names})
-    environment.globals.update({name: getattr(exhibits, name) for name in ("pieces", "speaker", "shown")})
+    environment.globals.update({name: getattr(formatting, name) for name in names})
+    environment.globals.update({name: getattr(sample_episodes, name) for name in ("pieces", "speaker", "shown")})
     environment.globals.update(whisker=whisker, signed_interval=_signed_interval, ranking_headings=HEADINGS)
     views = [_view(each) for each in report.evaluations]
     return environment.get_template("report.html.j2").render(
         report=report,
         evaluations=views,
         first_open=views[-1].name if views else "",
-        subtitle=words.subtitle([each.summary for each in report.evaluations], report.title),
+        subtitle=formatting.subtitle([each.summary for each in report.evaluations], report.title),
         css=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
         trainings=[_learning(each, number) for number, each in enumerate(report.trainings, 1)],
         version=importlib.metadata.version("turnwise"),
@@ -80,14 +80,14 @@ def _view(each: Evaluation) -> View:
         summary=summary,
         facts=facts(summary),
         endings=[(name, count / summary.scored, str(count)) for name, count in endings.items()],
-        not_scored=words.not_scored(summary),
+        not_scored=formatting.not_scored(summary),
         times=[(name, share, whole_percent(share)) for name, share in parts],
         spreads=[
             ("turns", histogram([float(len(e.turns)) for e in judged], solved, "turns", of=each.name)),
             ("return", histogram([e.total_reward for e in judged], solved, "return", of=each.name)),
         ],
-        exhibits=choose(each.episodes),
-        made=words.made(summary),
+        samples=choose(each.episodes),
+        made=formatting.made(summary),
     )
 
 
@@ -96,7 +96,7 @@ def _learning(training: Training, number: int) -> Learning:
     of = f"{training.title} {number}"
     return Learning(
         title=training.title,
-        note=words.training_note(len(training.names)),
+        note=formatting.training_note(len(training.names)),
         made=training.made,
         plots=[(name, curve_plot(curves, name, rate=is_rate(name), of=of)) for name, curves in training.curves.items()],
         diagnostics=[(name, curve_plot([c], name, of=of, small=True)) for name, c in training.diagnostics.items()],

@@ -6,12 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ..envs.messages import Message
+from .collect_runs import Evaluation, Report, Training, is_rate
 from .compare import Comparison
-from .exhibits import Exhibit, choose, pieces, shown, speaker
-from .gather import Evaluation, Report, Training, is_rate
-from .ranking import HEADINGS, Ranking
-from .summary import Stratum, Summary
-from .words import (
+from .formatting import (
     facts,
     failures,
     interval,
@@ -28,6 +25,9 @@ from .words import (
     time_split,
     training_note,
 )
+from .ranking import HEADINGS, Ranking
+from .sample_episodes import SampleEpisode, choose, pieces, shown, speaker
+from .summary import Stratum, Summary
 
 
 def render_markdown(report: Report) -> str:
@@ -66,7 +66,7 @@ def _evaluation(each: Evaluation, *, heading: bool) -> list[str]:
     if how := made(s):
         blocks += ["### How this was made", _table(("", ""), how)]
     blocks.append("### Episodes to read")
-    return blocks + [_exhibit(exhibit) for exhibit in choose(each.episodes)]
+    return blocks + [_sample(sample) for sample in choose(each.episodes)]
 
 
 def _strata(name: str, strata: Sequence[Stratum]) -> str:
@@ -133,8 +133,8 @@ def _training(training: Training) -> list[str]:
     return blocks + [f"Made: {_inline(made)}" for made in training.made]
 
 
-def _exhibit(exhibit: Exhibit) -> str:
-    e = exhibit.episode
+def _sample(sample: SampleEpisode) -> str:
+    e = sample.episode
     task = f"{e.task.family}, level {e.task.level}, {e.task.split}, {e.task.template}, seed {e.task.seed}"
     numbers = f"{len(e.turns)} turn{'' if len(e.turns) == 1 else 's'}" + (
         f", return {plain(e.total_reward)}" if e.scored else ""
@@ -150,7 +150,7 @@ def _exhibit(exhibit: Exhibit) -> str:
     lines += _said(e.final_observation.messages) if e.final_observation else []
     return "\n\n".join(
         [
-            f"#### {_inline(exhibit.verdict)}: {_inline(task)}",
+            f"#### {_inline(sample.verdict)}: {_inline(task)}",
             f"{numbers}, {seconds(e.seconds)}",
             _fenced("\n".join(lines)),
         ]

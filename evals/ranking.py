@@ -12,9 +12,9 @@ import pydantic
 from ..errors import UsageError
 from ..rollouts.episode import FAILURE_RATE, Episode
 from .compare import Comparison, compare
+from .formatting import plain, success, success_interval
 from .statistics import Estimate
 from .summary import summarise
-from .words import plain, success, success_interval
 
 HEADINGS = ("run", "success", "interval", "return", "episodes", "tasks", "shown better than")
 """Column headings of a ranking's table."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UsageError
-from .gather import gather
+from .collect_runs import collect_runs
 from .html import render_html
 from .markdown import render_markdown
 
@@ -50,7 +50,7 @@ def report(
     sources = [source] if isinstance(source, (str, Path)) else list(source)
     if not sources:
         raise UsageError("name at least one folder to report on")
-    found = gather(sources, title=title, confidence=confidence)
+    found = collect_runs(sources, title=title, confidence=confidence)
     folder = Path(out) if out is not None else _beside(Path(sources[0]))
     files = ReportFiles(folder / "report.html", folder / "report.md", folder / "report.json")
     texts = {

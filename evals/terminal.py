@@ -9,10 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .compare import Comparison
-from .leaderboard import Standing
-from .ranking import HEADINGS, Ranking
-from .summary import Stratum, Summary
-from .words import (
+from .formatting import (
     dollars,
     environment_notes,
     failures,
@@ -25,6 +22,9 @@ from .words import (
     time_split,
     whole_percent,
 )
+from .leaderboard import Standing
+from .ranking import HEADINGS, Ranking
+from .summary import Stratum, Summary
 
 
 def print_summary(summary: Summary, console: Console | None = None, *, report: Path | str | None = None) -> None:

@@ -20,7 +20,7 @@ class BigProduct(CodeTool):
         return tw.Score(success=self.given == str(self.factors[0] * self.factors[1]))
 
     def oracle(self) -> tw.ToolCall:
-        if self.room.digest is None:  # no code has run
+        if self.episode_sandbox.digest is None:  # no code has run
             return tw.ToolCall("python", {"code": f"print({self.factors[0]} * {self.factors[1]})"})
         return tw.ToolCall("answer", {"digits": str(self.factors[0] * self.factors[1])})
 

@@ -19,14 +19,14 @@ from typing import Any, Protocol, Self, TypeVar
 from ..agents.agent import Agent
 from ..errors import EnvironmentTimeoutError, InfrastructureError
 from ..tasks.spec import TaskSpec
-from .attempt import Attempt
 from .episode import Episode, Fork, Outcome
+from .episode_request import EpisodeRequest, log_retry
+from .episode_run import EpisodeRun
 from .episode_state import EpisodeState, HostProvider, RolloutObserver
 from .hosts import Host
-from .jobs import Job, log_retry
 from .options import RunOptions
 from .pool import EnvPool
-from .runner import LONGEST_BACKOFF, Placed, fingerprints, group_id
+from .runner import LONGEST_BACKOFF, IndexedTask, fingerprints, group_id
 from .stats import RunStats
 from .turns import one_line
 
@@ -55,7 +55,7 @@ W = TypeVar("W", bound=Branching)
 async def branch_episodes(
     pool: EnvPool,
     agent: Agent,
-    tasks: Iterable[TaskSpec | Placed],
+    tasks: Iterable[TaskSpec | IndexedTask],
     *,
     strategy: Strategy,
     options: RunOptions,
@@ -101,7 +101,7 @@ async def branch_episodes(
 def _paths(
     pool: EnvPool,
     agent: Agent,
-    tasks: Iterable[TaskSpec | Placed],
+    tasks: Iterable[TaskSpec | IndexedTask],
     options: RunOptions,
     skip: Collection[str],
     stats: RunStats,
@@ -109,11 +109,11 @@ def _paths(
 ) -> Iterator[Paths]:
     marks = fingerprints(pool, options)
     for count, given in enumerate(tasks):
-        place = given if isinstance(given, Placed) else Placed(count, given)
+        place = given if isinstance(given, IndexedTask) else IndexedTask(count, given)
         group = group_id(pool.env_id, place.task, place.index, options.seed)
         if f"{group}-0" not in skip:
-            job = Job(place.task, place.index, 0, "", group, pool.env_id, marks)
-            yield Paths(pool, agent, options, stats, slots, job)
+            request = EpisodeRequest(place.task, place.index, 0, "", group, pool.env_id, marks)
+            yield Paths(pool, agent, options, stats, slots, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Paths:
         options: options of the run.
         stats: statistics for retries and failures.
         slots: semaphore; each path that is being played occupies one.
-        root: values that the jobs of this task share.
+        root: values that the requests of this task share.
     """
 
     pool: EnvPool
@@ -134,24 +134,24 @@ class Paths:
     options: RunOptions
     stats: RunStats
     slots: asyncio.Semaphore
-    root: Job
+    root: EpisodeRequest
 
     @property
     def index(self) -> int:
         """Index of the task in the run."""
         return self.root.index
 
-    def job(self, member: int, fork: Fork | None = None) -> Job:
-        """Return the job of an episode that will be recorded."""
+    def request(self, member: int, fork: Fork | None = None) -> EpisodeRequest:
+        """Return the request of an episode that will be recorded."""
         return replace(self.root, member=member, episode_id=f"{self.root.group_id}-{member}", fork=fork)
 
-    def aside(self, name: str, fork: Fork) -> Job:
-        """Return the job of a rollout that will not be recorded."""
+    def unrecorded_request(self, name: str, fork: Fork) -> EpisodeRequest:
+        """Return the request of a rollout that will not be recorded."""
         return replace(self.root, episode_id=name, fork=fork)
 
     async def play(
         self,
-        job: Job,
+        request: EpisodeRequest,
         provider: HostProvider,
         *,
         origin: EpisodeState | None = None,
@@ -160,7 +160,7 @@ class Paths:
         """Play one path to its end, and retry after infrastructure failures as often as ``options.retries`` allows.
 
         Args:
-            job: job of the path.
+            request: request of the path.
             provider: source of environments.
             origin: state from which it continues (default: a reset).
             watch: creates the observer of each attempt from the attempt's slot.
@@ -172,7 +172,7 @@ class Paths:
         while True:
             slot = Slot(self.slots)
             observer = watch(slot) if watch is not None else None
-            attempt = Attempt(job, number, self.agent, self.options, origin=origin, observer=observer)
+            attempt = EpisodeRun(request, number, self.agent, self.options, origin=origin, observer=observer)
             attempt = attempt.following(failed) if failed is not None else attempt
             try:
                 async with slot:
@@ -190,7 +190,7 @@ class Paths:
                 await attempt.release()
             self.stats.retries += 1
             wait = min(self.options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
-            log_retry(job, number, reason, wait)
+            log_retry(request, number, reason, wait)
             await asyncio.sleep(wait)
             number, failed = number + 1, attempt
 

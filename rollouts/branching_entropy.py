@@ -34,8 +34,8 @@ from ..errors import InfrastructureError, UsageError
 from ..tasks.rng import Rng
 from .branching import Forks, Paths, forked, together
 from .episode import Episode, Fork
+from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState, HostProvider
-from .jobs import Job
 
 Grown = tuple[list[Episode], list[int]]
 """A path with its branches, and the unused member numbers."""
@@ -94,15 +94,15 @@ class EntropyBranching(Config):
 
     async def _line(self, paths: Paths, vocabulary: int, member: int, hand: Sequence[int]) -> list[Episode]:
         """Play a whole episode with its branches, then as many more whole episodes as its budget allows."""
-        grown, left = await self.grow(paths, vocabulary, paths.job(member), paths.pool, None, hand)
-        more = await together(paths.play(paths.job(each), paths.pool) for each in left)
+        grown, left = await self.grow(paths, vocabulary, paths.request(member), paths.pool, None, hand)
+        more = await together(paths.play(paths.request(each), paths.pool) for each in left)
         return [*grown, *(episode for episode, _ in more)]
 
     async def grow(
         self,
         paths: Paths,
         vocabulary: int,
-        job: Job,
+        request: EpisodeRequest,
         provider: HostProvider,
         origin: EpisodeState | None,
         hand: Sequence[int],
@@ -112,13 +112,13 @@ class EntropyBranching(Config):
         Args:
             paths: runs the attempts.
             vocabulary: V.
-            job: job of the path.
+            request: request of the path.
             provider: source of its environment.
             origin: state where it starts; ``None`` for a reset.
             hand: member numbers for its branches.
         """
         episode, observer = await paths.play(
-            job, provider, origin=origin, watch=lambda slot: _Brancher(self, paths, vocabulary, job, hand)
+            request, provider, origin=origin, watch=lambda slot: _Brancher(self, paths, vocabulary, request, hand)
         )
         if observer is None:
             return [episode], list(hand)
@@ -132,11 +132,11 @@ class _Brancher:
     """Observes one attempt at a path, and starts branches."""
 
     def __init__(
-        self, settings: EntropyBranching, paths: Paths, vocabulary: int, job: Job, hand: Sequence[int]
+        self, settings: EntropyBranching, paths: Paths, vocabulary: int, request: EpisodeRequest, hand: Sequence[int]
     ) -> None:
-        self._settings, self._paths, self._vocabulary, self._job = settings, paths, vocabulary, job
+        self._settings, self._paths, self._vocabulary, self._request = settings, paths, vocabulary, request
         self._hand = list(hand)
-        self._first = job.fork.turn if job.fork is not None else 0
+        self._first = request.fork.turn if request.fork is not None else 0
         self._session: Session | None = None
         self._sprouts: list[asyncio.Task[list[Grown]]] = []
 
@@ -188,14 +188,14 @@ class _Brancher:
 
     async def _sprout(self, origin: EpisodeState, members: Sequence[tuple[int, list[int]]]) -> list[Grown]:
         """Start branches from one state, each with the member numbers for its own branches."""
-        owners = self._job.fork.owners if self._job.fork is not None else ()
-        own = (self._job.episode_id,) * (len(origin.turns) - len(owners))
-        fork = Fork(self._job.episode_id, (*owners, *own))
+        owners = self._request.fork.owners if self._request.fork is not None else ()
+        own = (self._request.episode_id,) * (len(origin.turns) - len(owners))
+        fork = Fork(self._request.episode_id, (*owners, *own))
         provider = Forks(origin.host)
         grow = self._settings.grow
         try:
             return await together(
-                grow(self._paths, self._vocabulary, self._paths.job(member, fork), provider, origin, hand)
+                grow(self._paths, self._vocabulary, self._paths.request(member, fork), provider, origin, hand)
                 for member, hand in members
             )
         finally:

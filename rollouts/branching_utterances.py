@@ -23,8 +23,8 @@ from ..errors import UsageError
 from ..tasks.rng import Rng
 from .branching import Forks, Paths, Slot, forked, together
 from .episode import Episode, Fork
+from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState
-from .jobs import Job
 
 
 class ForkedStates(Config):
@@ -50,21 +50,23 @@ class ForkedStates(Config):
         """
         if size != self.size:
             raise UsageError(f"{self.utterances} × {self.rollouts} paths and their origin are {self.size}, not {size}")
-        job = paths.job(0)
-        episode, keeper = await paths.play(job, paths.pool, watch=lambda slot: _Keeper(paths, job))
+        request = paths.request(0)
+        episode, keeper = await paths.play(request, paths.pool, watch=lambda slot: _Keeper(paths, request))
         if keeper is None:
             return [episode]
         try:
-            branches = await self._from(paths, job, keeper.state) if keeper.state is not None else []
+            branches = await self._from(paths, request, keeper.state) if keeper.state is not None else []
             return [episode, *branches]
         finally:
             await keeper.stop()
 
-    async def _from(self, paths: Paths, job: Job, state: EpisodeState) -> list[Episode]:
+    async def _from(self, paths: Paths, request: EpisodeRequest, state: EpisodeState) -> list[Episode]:
         provider = Forks(state.host)
         try:
             found = await together(
-                self._utterance(paths, provider, state, Fork(job.episode_id, (job.episode_id,) * len(state.turns)), u)
+                self._utterance(
+                    paths, provider, state, Fork(request.episode_id, (request.episode_id,) * len(state.turns)), u
+                )
                 for u in range(self.utterances)
             )
         finally:
@@ -75,13 +77,13 @@ class ForkedStates(Config):
         self, paths: Paths, provider: Forks, state: EpisodeState, fork: Fork, number: int
     ) -> list[Episode]:
         first = 1 + number * self.rollouts
-        job = paths.job(first, fork)
-        jobs = [
-            paths.job(first + other, Fork(job.episode_id, (*fork.owners, job.episode_id)))
+        request = paths.request(first, fork)
+        requests = [
+            paths.request(first + other, Fork(request.episode_id, (*fork.owners, request.episode_id)))
             for other in range(1, self.rollouts)
         ]
         episode, observer = await paths.play(
-            job, provider, origin=state, watch=lambda slot: _Repeater(paths, jobs, len(state.turns) + 1, slot)
+            request, provider, origin=state, watch=lambda slot: _Repeater(paths, requests, len(state.turns) + 1, slot)
         )
         return [episode, *(observer.found if observer is not None else ())]
 
@@ -89,10 +91,10 @@ class ForkedStates(Config):
 class _Keeper:
     """Observes the episode that is forked, and keeps one of its states."""
 
-    def __init__(self, paths: Paths, job: Job) -> None:
+    def __init__(self, paths: Paths, request: EpisodeRequest) -> None:
         self.state: EpisodeState | None = None
         self._paths = paths
-        self._rng = Rng("forked state", paths.options.seed, job.episode_id)
+        self._rng = Rng("forked state", paths.options.seed, request.episode_id)
         self._seen = 0
 
     async def reached(self, state: EpisodeState) -> None:
@@ -124,13 +126,13 @@ class _Keeper:
 class _Repeater:
     """Observes a path with a new utterance, and continues it several times after the environment's answer."""
 
-    def __init__(self, paths: Paths, jobs: Sequence[Job], turn: int, slot: Slot) -> None:
+    def __init__(self, paths: Paths, requests: Sequence[EpisodeRequest], turn: int, slot: Slot) -> None:
         self.found: list[Episode] = []
-        self._paths, self._jobs, self._turn, self._slot = paths, jobs, turn, slot
+        self._paths, self._requests, self._turn, self._slot = paths, requests, turn, slot
 
     async def reached(self, state: EpisodeState) -> None:
         """In the state after the utterance, play the other paths from it."""
-        if len(state.turns) == self._turn and self._jobs:
+        if len(state.turns) == self._turn and self._requests:
             self.found = await self._slot.lent(self._from(state))
 
     async def decided(self, state: EpisodeState, decision: Decision) -> None:
@@ -142,7 +144,7 @@ class _Repeater:
     async def _from(self, state: EpisodeState) -> list[Episode]:
         provider = Forks(state.host)
         try:
-            played = await together(self._paths.play(job, provider, origin=state) for job in self._jobs)
+            played = await together(self._paths.play(request, provider, origin=state) for request in self._requests)
         finally:
             await provider.close(origin=False)
         return [episode for episode, _ in played]

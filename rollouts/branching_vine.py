@@ -23,8 +23,8 @@ from ..config import Config
 from .branching import Forks, Paths, Slot, together
 from .costs import lookahead
 from .episode import Episode, Fork, Lookahead
+from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState
-from .jobs import Job
 
 
 class StateValues(Config):
@@ -37,11 +37,11 @@ class StateValues(Config):
 
     async def play(self, paths: Paths, size: int) -> list[Episode]:
         """Play all episodes of a task, each with rollouts from its states."""
-        return await together(self._path(paths, paths.job(member)) for member in range(size))
+        return await together(self._path(paths, paths.request(member)) for member in range(size))
 
-    async def _path(self, paths: Paths, job: Job) -> Episode:
+    async def _path(self, paths: Paths, request: EpisodeRequest) -> Episode:
         episode, observer = await paths.play(
-            job, paths.pool, watch=lambda slot: _Looker(paths, self.rollouts, job, slot)
+            request, paths.pool, watch=lambda slot: _Looker(paths, self.rollouts, request, slot)
         )
         return replace(episode, lookaheads=tuple(observer.found)) if observer is not None else episode
 
@@ -49,9 +49,9 @@ class StateValues(Config):
 class _Looker:
     """Observes one attempt at an episode, and plays rollouts from every state."""
 
-    def __init__(self, paths: Paths, rollouts: int, job: Job, slot: Slot) -> None:
+    def __init__(self, paths: Paths, rollouts: int, request: EpisodeRequest, slot: Slot) -> None:
         self.found: list[Lookahead] = []
-        self._paths, self._rollouts, self._job, self._slot = paths, rollouts, job, slot
+        self._paths, self._rollouts, self._request, self._slot = paths, rollouts, request, slot
 
     async def reached(self, state: EpisodeState) -> None:
         """Play rollouts from this state before the agent acts."""
@@ -71,7 +71,7 @@ class _Looker:
             await provider.close(origin=False)
 
     async def _look(self, state: EpisodeState, provider: Forks, number: int) -> Lookahead:
-        turn, mine = len(state.turns), self._job.episode_id
-        job = self._paths.aside(f"{mine}-{turn}-{number}", Fork(mine, (mine,) * turn))
-        episode, _ = await self._paths.play(job, provider, origin=state)
+        turn, mine = len(state.turns), self._request.episode_id
+        request = self._paths.unrecorded_request(f"{mine}-{turn}-{number}", Fork(mine, (mine,) * turn))
+        episode, _ = await self._paths.play(request, provider, origin=state)
         return lookahead(episode, first=number == 0)

@@ -30,7 +30,8 @@ async def record_episodes(
 
     Call it again with the same environment, tasks and options after an interruption of any kind, and the store ends
     up with every episode exactly once: ids are a function of run seed and task, not of when an episode was played.
-    Episodes that failed for reasons that are not the policy's are played again, and their earlier attempts are counted.
+    Episodes that failed for reasons that are not the policy's are played again, and their earlier attempts, failures
+    and abandoned actions are counted.
 
     Args:
         env: as for ``run_episodes``.
@@ -47,9 +48,25 @@ async def record_episodes(
             run_episodes(env, agent, tasks, options=options, skip=store.ids(), stats=stats)
         ) as episodes:
             async for episode in episodes:
-                before = store.attempts.get(episode.episode_id, 0)
-                episode = replace(episode, attempts=episode.attempts + before) if before else episode
+                before = store.discarded.pop(episode.episode_id, None)
+                episode = episode if before is None else counting(episode, before)
                 store.append(episode)
                 yield episode
     finally:
         store.flush()
+
+
+def counting(episode: Episode, before: Episode) -> Episode:
+    """Return an episode with the counts of an earlier attempt at it, which failed and was discarded.
+
+    The agent sampled again if the two differ in an action that both have. An agent that repeats its actions (a scripted
+    one, or a policy with seeds) draws nothing again after an outage.
+    """
+    actions = zip(before.turns, episode.turns, strict=False)
+    again = any(old.action != new.action or old.action_ids != new.action_ids for old, new in actions)
+    return replace(
+        episode,
+        attempts=before.attempts + episode.attempts,
+        after_action=before.after_action + episode.after_action,
+        redrawn=before.redrawn + episode.redrawn + again,
+    )

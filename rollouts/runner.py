@@ -38,9 +38,9 @@ from ..errors import InfrastructureError, UsageError
 from ..loop_thread import refuse_running_loop
 from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
-from .attempt import Attempt
 from .episode import Episode, Outcome
-from .jobs import Job, log_retry
+from .episode_request import EpisodeRequest, log_retry
+from .episode_run import EpisodeRun
 from .options import RunOptions, run_options
 from .pool import EnvPool, EnvSource
 from .stats import RunStats
@@ -50,7 +50,7 @@ LONGEST_BACKOFF = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class IndexedTask:
     """A task with its index in the run, for a source that yields tasks out of order: ids follow from the index.
 
     Args:
@@ -62,7 +62,7 @@ class Placed:
     task: TaskSpec
 
 
-Tasks = Iterable[TaskSpec | Placed] | AsyncIterable[TaskSpec | Placed]
+Tasks = Iterable[TaskSpec | IndexedTask] | AsyncIterable[TaskSpec | IndexedTask]
 """Source of tasks. An asynchronous source may delay the next one as long as it likes."""
 
 
@@ -98,8 +98,8 @@ async def run_episodes(
         pool = env
     else:
         pool = EnvPool.of(env, isolation=options.isolation, env_kwargs=options.env_kwargs)
-    jobs = _Jobs(pool, tasks, options, skip)
-    run = _Run(pool, agent, jobs, options, stats or RunStats())
+    requests = _Requests(pool, tasks, options, skip)
+    run = _Run(pool, agent, requests, options, stats or RunStats())
     try:
         run.start()
         while (finished := await run.finished.get()) is not None:
@@ -174,7 +174,7 @@ def _member(episode: Episode) -> int:
     return int(episode.episode_id.rpartition("-")[2])
 
 
-class _Jobs:
+class _Requests:
     """Jobs of a run, one at a time, for any number of workers.
 
     Tasks of a plain iterable are taken without waiting, so that the order of everything is that of the iterable.
@@ -184,47 +184,49 @@ class _Jobs:
         self._pool, self._options, self._skipped = pool, options, frozenset(skip)
         self._fingerprints = fingerprints(pool, options)
         self._count = itertools.count()
-        self._group: Iterator[Job] = iter(())
+        self._group: Iterator[EpisodeRequest] = iter(())
         self._tasks = aiter(tasks) if isinstance(tasks, AsyncIterable) else iter(tasks)
         self._asking = asyncio.Lock()
 
-    async def take(self) -> Job | None:
-        """Return the next job, or ``None`` if there is none left."""
-        while (job := next(self._group, None)) is None:
+    async def take(self) -> EpisodeRequest | None:
+        """Return the next request, or ``None`` if there is none left."""
+        while (request := next(self._group, None)) is None:
             if isinstance(self._tasks, Iterator):
                 given = next(self._tasks, None)
             else:
                 async with self._asking:  # one worker takes the next task, and waiting ones share its group
-                    if (job := next(self._group, None)) is not None:
-                        return job
+                    if (request := next(self._group, None)) is not None:
+                        return request
                     given = await anext(self._tasks, None)
             if given is None:
                 return None
-            self._group = self._jobs(given)
-        return job
+            self._group = self._requests(given)
+        return request
 
     async def close(self) -> None:
         """Close the source, if it can be closed."""
         if isinstance(self._tasks, AsyncGenerator):
             await self._tasks.aclose()
 
-    def _jobs(self, given: TaskSpec | Placed) -> Iterator[Job]:
-        place = given if isinstance(given, Placed) else Placed(next(self._count), given)
+    def _requests(self, given: TaskSpec | IndexedTask) -> Iterator[EpisodeRequest]:
+        place = given if isinstance(given, IndexedTask) else IndexedTask(next(self._count), given)
         group = group_id(self._pool.env_id, place.task, place.index, self._options.seed)
         for member in range(self._options.group_size):
             episode_id = f"{group}-{member}"
             if episode_id not in self._skipped:
-                yield Job(place.task, place.index, member, episode_id, group, self._pool.env_id, self._fingerprints)
+                yield EpisodeRequest(
+                    place.task, place.index, member, episode_id, group, self._pool.env_id, self._fingerprints
+                )
 
 
 class _Run:
     """Workers of one run and their result queue: episodes, an error, ``None`` at the end."""
 
-    def __init__(self, pool: EnvPool, agent: Agent, jobs: _Jobs, options: RunOptions, stats: RunStats) -> None:
+    def __init__(self, pool: EnvPool, agent: Agent, requests: _Requests, options: RunOptions, stats: RunStats) -> None:
         self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(options.concurrency)
         self._pool = pool
         self._agent = agent
-        self._jobs = jobs
+        self._requests = requests
         self._options = options
         self._stats = stats
         self._workers: set[asyncio.Task[None]] = set()
@@ -240,12 +242,12 @@ class _Run:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-        await self._jobs.close()
+        await self._requests.close()
 
     async def _work(self) -> None:
         try:
-            while (job := await self._jobs.take()) is not None:
-                episode = await self._episode(job)
+            while (request := await self._requests.take()) is not None:
+                episode = await self._episode(request)
                 self._stats.add(episode)
                 await self.finished.put(episode)
         except Exception as error:
@@ -254,8 +256,8 @@ class _Run:
         if not self._workers:
             await self.finished.put(None)
 
-    async def _episode(self, job: Job) -> Episode:
-        attempt = Attempt(job, 1, self._agent, self._options)
+    async def _episode(self, request: EpisodeRequest) -> Episode:
+        attempt = EpisodeRun(request, 1, self._agent, self._options)
         try:
             for number in itertools.count(1):
                 try:
@@ -266,7 +268,7 @@ class _Run:
                         return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
                     reason = one_line(error)
                 wait = min(self._options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
-                log_retry(job, number, reason, wait)
+                log_retry(request, number, reason, wait)
                 await asyncio.sleep(wait)
                 self._stats.retries += 1
                 attempt = attempt.retry()

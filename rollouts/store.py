@@ -7,6 +7,7 @@
         _lock                   locked by the only writer (the kernel releases it when that process dies)
         part-000000.parquet     one row per episode; a part appears whole, by rename, or not at all
         part-000001.parquet
+        _discarded              episodes that failed and are to be played again, until their counts are taken over
 
 Pandas reads the folder (``pandas.read_parquet("runs/eval")``), and so do duckdb
 (``SELECT success FROM 'runs/eval/part-*.parquet'``) and Hugging Face ``datasets``
@@ -43,6 +44,7 @@ EPISODES = "episodes"
 MANIFEST = "_manifest.json"
 LOCK = "_lock"
 UNFINISHED = "_writing.parquet"
+DISCARDED = "_discarded"
 
 
 class EpisodeStore:
@@ -77,18 +79,19 @@ class EpisodeStore:
         self._flush_seconds = flush_seconds
         self._waiting_since = 0.0
         self._pending: list[pa.Table] = []
-        self.attempts: dict[str, int] = {}  # of the episodes that were discarded
         self._lock: int | None = None
         _made(self.path)
         self._lock = _locked(self.path)
         try:
             if overwrite:
-                for file in (*parts(self.path), self.path / MANIFEST):
+                for file in (*parts(self.path), self.path / MANIFEST, self.path / DISCARDED):
                     file.unlink(missing_ok=True)
             self.run = _agreed(self.path, run)
             _convert(self.path)
             (self.path / UNFINISHED).unlink(missing_ok=True)
             self._ids = {text_in(id) for id in _column(self.path, "episode_id")}
+            there = from_table(_table(self.path / DISCARDED)) if (self.path / DISCARDED).exists() else ()
+            self.discarded = {each.episode_id: each for each in there if each.episode_id not in self._ids}
             self._next = 1 + max((int(part.stem.split("-")[1]) for part in parts(self.path)), default=-1)
         except BaseException:
             self._unlock()
@@ -134,22 +137,25 @@ class EpisodeStore:
             after_action: whether to remove also those with an infrastructure failure after an action of the agent.
 
         Returns:
-            Number of removed episodes; ``attempts`` has how often each was tried.
+            Number of removed episodes; ``discarded`` has them by id, also after the store is opened again.
         """
         self.flush()
-        removed: set[str] = set()
+        kept: dict[Path, pa.Table] = {}
+        removed: dict[str, Episode] = {}
         for part in parts(self.path):
             table = _table(part)
             keep = compute.is_valid(table["success"])
             if not after_action:
                 keep = compute.or_(keep, compute.greater(compute.fill_null(table["after_action"], 0), 0))
             if not compute.all(keep).as_py():
-                gone = table.filter(compute.invert(keep))
-                ids = list(map(text_in, gone["episode_id"].to_pylist()))
-                removed.update(ids)
-                self.attempts.update(zip(ids, gone["attempts"].to_pylist(), strict=True))
-                _write(self.path, table.filter(keep), part)
-        self._ids -= removed
+                removed |= {each.episode_id: each for each in from_table(table.filter(compute.invert(keep)))}
+                kept[part] = table.filter(keep)
+        if removed:
+            self.discarded |= removed
+            _write(self.path, pa.concat_tables(map(to_table, self.discarded.values())), self.path / DISCARDED)
+        for part, table in kept.items():
+            _write(self.path, table, part)
+        self._ids -= set(removed)
         return len(removed)
 
     def close(self) -> None:

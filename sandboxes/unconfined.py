@@ -16,10 +16,10 @@ from .backend import Capabilities, Enforcement, Guarantee, Reaped
 from .loop import LOOP, to_thread
 from .result import Stats
 from .runner.backend import RunnerBackend
-from .runner.cell import Cell
 from .runner.child import Child, start_child
 from .runner.launch import PROGRAM, command
 from .runner.processes import descendants, kill_until_none, marks, owner_in, this_process
+from .runner.runner_process import RunnerProcess
 from .runner.trees import left_behind, remove_tree
 from .spec import Limit, SandboxSpec
 
@@ -35,7 +35,7 @@ LOOKS = 3
 """Number of consecutive searches without a marked process after which none is assumed to be left."""
 
 
-class UnconfinedCell(Cell):
+class UnconfinedProcess(RunnerProcess):
     """A temporary directory, and the runner as a plain child process.
 
     Args:
@@ -63,7 +63,7 @@ class UnconfinedCell(Cell):
         self.child.process.kill()
         await self.child.gone()
         await kill_until_none(lambda: {pid for pid, mark in marks(MARK).items() if mark == self.id}, looks=LOOKS)
-        self.child.let_go()
+        self.child.close()
         await to_thread(partial(remove_tree, self.folder))
 
     async def stats(self) -> Stats:
@@ -94,11 +94,11 @@ class UnconfinedBackend(RunnerBackend):
         notes = ("images and mounts are refused: files lie in a temporary directory of this machine",)
         return Capabilities(self.name, True, False, "it confines nothing: for trusted code only", limits, notes)
 
-    def workdir_of(self, cell: Cell, spec: SandboxSpec) -> str:
+    def workdir_of(self, process: RunnerProcess, spec: SandboxSpec) -> str:
         del spec
-        return str(self.parent / cell.id)
+        return str(self.parent / process.id)
 
-    async def make_cell(self, spec: SandboxSpec) -> Cell:
+    async def start_runner(self, spec: SandboxSpec) -> RunnerProcess:
         if spec.image or spec.mounts:
             raise SandboxUnavailableError(
                 "the unconfined backend runs code directly on this machine; it has no images and no mounts"
@@ -111,7 +111,7 @@ class UnconfinedBackend(RunnerBackend):
         except BaseException:
             folder.rmdir()
             raise
-        return UnconfinedCell(folder, child)
+        return UnconfinedProcess(folder, child)
 
     async def reap(self) -> Reaped:
         return await LOOP.run(self._reap())

@@ -122,9 +122,9 @@ def _bases(model: type[Any]) -> list[type[Any]]:
 
 def _tables(model: type[Any]) -> Iterator[type[Any]]:
     """Yield the models of a model's fields, the outermost first."""
-    held = importlib.import_module("turnwise.config").held
+    config_types_in = importlib.import_module("turnwise.config").config_types_in
     for field in model.model_fields.values():
-        for table in held(field.annotation):
+        for table in config_types_in(field.annotation):
             yield from reversed(_bases(table))
             yield from _tables(table)
 

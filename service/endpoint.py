@@ -36,7 +36,7 @@ class World(Protocol):
         ...
 
 
-class Guest:
+class Client:
     """Client of one episode, identified by its key.
 
     Args:
@@ -59,7 +59,7 @@ class Guest:
 
 
 class Endpoint:
-    """HTTP server, started by the first guest in the running event loop, and closed with that loop at the latest.
+    """HTTP server, started by the first client in the running event loop, and closed with that loop at the latest.
 
     Every request names its episode by a key that cannot be guessed: as a bearer token (``Authorization``), or in the
     path, ``/episodes/{key}/v1/…``, for a program that accepts only a URL. A key is valid for one episode.
@@ -75,7 +75,7 @@ class Endpoint:
         self, *, model: str = "policy", host: str = "127.0.0.1", port: int = 0, max_body: int = 8 * 1024 * 1024
     ) -> None:
         self.model, self.host, self.port, self.max_body = model, host, port, max_body
-        self._guests: dict[str, Guest] = {}
+        self._clients: dict[str, Client] = {}
         self._opening: asyncio.Task[LoopServer] | None = None
         self.app = _application(self)
 
@@ -99,51 +99,51 @@ class Endpoint:
         if opening is not None and opening.get_loop() is asyncio.get_running_loop() and not _failed(opening):
             await (await opening).close()
 
-    def admit(self, guest: Guest, key: str | None = None) -> str:
-        """Return a new key for a guest."""
+    def register(self, client: Client, key: str | None = None) -> str:
+        """Return a new key for a client."""
         made = key or f"tw-{secrets.token_urlsafe(KEY_BYTES)}"
-        self._guests[made] = guest
+        self._clients[made] = client
         return made
 
-    def dismiss(self, key: str) -> None:
+    def unregister(self, key: str) -> None:
         """Invalidate the key."""
-        self._guests.pop(key, None)
+        self._clients.pop(key, None)
 
-    def guest(self, request: Request) -> Guest:
-        """Return the guest who sent a request.
+    def client(self, request: Request) -> Client:
+        """Return the client who sent a request.
 
         Raises:
             RequestError: the key is unknown.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         key = request.path_params.get("key") or (token.strip() if scheme.lower() == "bearer" else "")
-        if key not in self._guests:
+        if key not in self._clients:
             raise RequestError(
                 "the API key does not belong to a running episode; use the one that the program received in "
                 "OPENAI_API_KEY",
                 status=401,
                 code="invalid_api_key",
             )
-        return self._guests[key]
+        return self._clients[key]
 
 
-class _Door:
-    """Implementation of the routes: read a request, find its guest, and return the answer."""
+class _Routes:
+    """Implementation of the routes: read a request, find its client, and return the answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
     async def models(self, request: Request) -> Response:
         """``GET /v1/models``."""
-        self._endpoint.guest(request)
+        self._endpoint.client(request)
         model = {"id": self._endpoint.model, "object": "model", "created": 0, "owned_by": "turnwise"}
         return JSONResponse({"object": "list", "data": [model]})
 
     async def chat(self, request: Request) -> Response:
         """``POST /v1/chat/completions``."""
-        guest, body = await self._read(request)
+        client, body = await self._read(request)
         asked = read_chat(body)
-        answer = await self._sampled(request, guest, guest.recorder.answer(asked))
+        answer = await self._sampled(request, client, client.recorder.answer(asked))
         model = self._endpoint.model
         if asked.stream:
             lines = chat.pieces(answer, model=model, logprobs=asked.logprobs, with_usage=asked.stream_usage)
@@ -152,54 +152,54 @@ class _Door:
 
     async def responses(self, request: Request) -> Response:
         """``POST /v1/responses``."""
-        guest, body = await self._read(request)
-        turned = guest.responses.read(body)
-        made = await self._sampled(request, guest, guest.responses.answer(turned, model=self._endpoint.model))
+        client, body = await self._read(request)
+        turned = client.responses.read(body)
+        made = await self._sampled(request, client, client.responses.answer(turned, model=self._endpoint.model))
         if turned.asked.stream:
             return _stream(events(made))
         return JSONResponse(made)
 
     async def look(self, request: Request) -> Response:
         """``GET …/env``."""
-        return JSONResponse(await unless_gone(request, _world(self._endpoint.guest(request)).look()))
+        return JSONResponse(await unless_gone(request, _world(self._endpoint.client(request)).look()))
 
     async def act(self, request: Request) -> Response:
         """``POST …/env``."""
-        guest, body = await self._read(request)
-        return JSONResponse(await unless_gone(request, _world(guest).take(_action(body))))
+        client, body = await self._read(request)
+        return JSONResponse(await unless_gone(request, _world(client).take(_action(body))))
 
     async def tool(self, request: Request) -> Response:
         """``POST …/tools/{name}``."""
-        guest, body = await self._read(request)
+        client, body = await self._read(request)
         if not isinstance(body, dict):
             raise RequestError("the body must be a JSON object: the tool's arguments")
         call = ToolCall(request.path_params["name"], body)
-        return JSONResponse(await unless_gone(request, _world(guest).take(Action(tool_calls=(call,)))))
+        return JSONResponse(await unless_gone(request, _world(client).take(Action(tool_calls=(call,)))))
 
-    async def _read(self, request: Request) -> tuple[Guest, Any]:
-        guest = self._endpoint.guest(request)  # check the key before reading the body
-        return guest, await read_json(request, self._endpoint.max_body)
+    async def _read(self, request: Request) -> tuple[Client, Any]:
+        client = self._endpoint.client(request)  # check the key before reading the body
+        return client, await read_json(request, self._endpoint.max_body)
 
-    async def _sampled(self, request: Request, guest: Guest, work: Coroutine[Any, Any, T]) -> T:
+    async def _sampled(self, request: Request, client: Client, work: Coroutine[Any, Any, T]) -> T:
         try:
             return await unless_gone(request, work)
         except (RequestError, UsageError, ClientGone):
             raise
         except Exception as error:  # not the client's fault, so the episode must record it
-            guest.fail(error)
+            client.fail(error)
             raise RequestError(f"the policy failed: {error}", status=503, code="policy_unavailable") from error
 
 
 def _application(endpoint: Endpoint) -> FastAPI:
     app = FastAPI(title="Turnwise", docs_url=None, redoc_url=None, openapi_url=None)
-    door = _Door(endpoint)
+    routes = _Routes(endpoint)
     for before in ("", "/episodes/{key}"):
-        app.add_api_route(f"{before}/v1/models", door.models, methods=["GET"])
-        app.add_api_route(f"{before}/v1/chat/completions", door.chat, methods=["POST"])
-        app.add_api_route(f"{before}/v1/responses", door.responses, methods=["POST"])
-        app.add_api_route(f"{before}/env", door.look, methods=["GET"])
-        app.add_api_route(f"{before}/env", door.act, methods=["POST"])
-        app.add_api_route(f"{before}/tools/{{name}}", door.tool, methods=["POST"])
+        app.add_api_route(f"{before}/v1/models", routes.models, methods=["GET"])
+        app.add_api_route(f"{before}/v1/chat/completions", routes.chat, methods=["POST"])
+        app.add_api_route(f"{before}/v1/responses", routes.responses, methods=["POST"])
+        app.add_api_route(f"{before}/env", routes.look, methods=["GET"])
+        app.add_api_route(f"{before}/env", routes.act, methods=["POST"])
+        app.add_api_route(f"{before}/tools/{{name}}", routes.tool, methods=["POST"])
     app.add_api_route("/health", _healthy, methods=["GET"])
     for kind in (RequestError, UsageError, HTTPException, ClientGone):
         app.add_exception_handler(kind, _explained)
@@ -234,10 +234,10 @@ async def _explained(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": {"message": message, "type": kind, "param": param, "code": code}}, status_code=status)
 
 
-def _world(guest: Guest) -> World:
-    if guest.world is None:
+def _world(client: Client) -> World:
+    if client.world is None:
         raise RequestError("this episode has no environment on this server", status=404, code="no_environment")
-    return guest.world
+    return client.world
 
 
 def _action(body: Any) -> Action:

@@ -18,11 +18,11 @@ REMEMBERED = 64
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class HistoryNode:
     """Node in the tree of all conversations: the last message, and what followed it."""
 
     entry: Entry | None = None
-    after: dict[bytes, Place] = field(default_factory=dict)
+    after: dict[bytes, HistoryNode] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Prompt:
 
     ids: tuple[int, ...]
     new: tuple[Message, ...]
-    place: Place
+    place: HistoryNode
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +62,7 @@ class History:
 
     def __init__(self, template: ChatTemplate, *, follow_template: bool = True) -> None:
         self._template, self._follow = template, follow_template
-        self._root = Place()
+        self._root = HistoryNode()
         self._said: dict[bytes, Utterance] = {}
         self._lines: list[_Line] = []
 
@@ -104,12 +104,12 @@ class History:
         """Store the policy's answer at a node, under the message that the client received for it."""
         key = _key(reply)
         self._said[key] = utterance
-        prompt.place.after[key] = Place(utterance)
+        prompt.place.after[key] = HistoryNode(utterance)
 
-    def _next(self, place: Place, sent: Message) -> Place:
+    def _next(self, place: HistoryNode, sent: Message) -> HistoryNode:
         key = _key(sent)
         if key not in place.after:
-            place.after[key] = Place(self._said.get(key, sent) if sent.role == "assistant" else sent)
+            place.after[key] = HistoryNode(self._said.get(key, sent) if sent.role == "assistant" else sent)
         return place.after[key]
 
     def _fitting(self, tools: str, entries: Sequence[Entry]) -> _Line | None:

@@ -14,7 +14,7 @@ from ..envs.messages import Action, Message, Observation
 from ..envs.tools import Tool
 from ..errors import PolicyError, PolicyTimeoutError, ProgramFailedError, RequestError, UsageError
 from .chat import arguments
-from .endpoint import Endpoint, Guest
+from .endpoint import Client, Endpoint
 from .process import Process, ProgramConfig
 from .recorder import Recorder, Sampled
 
@@ -174,7 +174,7 @@ class ProgramSession:
     async def close(self) -> None:
         """Kill the program, invalidate its key, and record samples that led to no action."""
         self._over = True
-        self._agent.endpoint.dismiss(self._key)
+        self._agent.endpoint.unregister(self._key)
         self._recorder.end(OVER)
         for sampled in self._pending:
             self._context.record(sampled.observation, sampled.decision)
@@ -188,7 +188,7 @@ class ProgramSession:
     async def _begin(self, observation: Observation) -> None:
         program, endpoint = self._agent.program, self._agent.endpoint
         address = await endpoint.start()
-        self._key = endpoint.admit(Guest(self._recorder, self, self._events.put_nowait))
+        self._key = endpoint.register(Client(self._recorder, self, self._events.put_nowait))
         self._seen = observation
         own = f"{address}/episodes/{self._key}"
         task = _plain(observation.text.replace("\0", "")).encode()[:LONGEST_TASK].decode(errors="ignore")

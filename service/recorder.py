@@ -20,7 +20,7 @@ from ..errors import InfrastructureError, PromptTooLongError, RequestError
 from ..inference.policy import Completion, Finish, Sampling
 from ..tasks.rng import Rng, stable_hash
 from .history import History, Prompt
-from .requests import Asked, said
+from .requests import ChatRequest, said
 
 FinishReason = Literal["stop", "length", "tool_calls"]
 
@@ -100,7 +100,7 @@ class Recorder:
         self.too_long: PromptTooLongError | None = None
         """Error of the last request, if it had no room for an answer."""
 
-    async def answer(self, asked: Asked) -> Answer:
+    async def answer(self, asked: ChatRequest) -> Answer:
         """Sample one answer; cancelling this cancels the sampling, and then nothing is recorded.
 
         Raises:
@@ -161,7 +161,7 @@ class Recorder:
             raise InfrastructureError(f"the policy aborted answer {self._number} of episode {self.session}")
         return completion
 
-    def _sampling(self, asked: Asked, number: int) -> Sampling:
+    def _sampling(self, asked: ChatRequest, number: int) -> Sampling:
         ours = self._agent.sampling
         # The same seeds as ChatAgent's, so that the same requests get the same answers, token for token.
         own = int.from_bytes(stable_hash(*self._rng.key, "sampling", number)[:7], "big")
@@ -174,7 +174,7 @@ class Recorder:
             seed=next(seed for seed in seeds if seed is not None) % 2**56,
         )
 
-    def _read(self, decoded: _Decoded, asked: Asked, number: int, *, opened: bool) -> tuple[Message, str, Action]:
+    def _read(self, decoded: _Decoded, asked: ChatRequest, number: int, *, opened: bool) -> tuple[Message, str, Action]:
         template = self._agent.template
         text = template.thoughts.unified(decoded.text, opened=opened)
         rest, open_thought = without_thoughts(text)

@@ -65,7 +65,7 @@ CHAT = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     """One request for a completion, from either API.
 
     Args:
@@ -111,7 +111,7 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is not valid JSON")
 
 
-def read_chat(body: Any) -> Asked:
+def read_chat(body: Any) -> ChatRequest:
     """Parse the JSON body of ``/v1/chat/completions``.
 
     Raises:
@@ -129,7 +129,7 @@ def read_chat(body: Any) -> Asked:
     if given.get("functions"):
         raise unsupported("functions", "…", "describe functions in tools")
     limit = given.get("max_completion_tokens", given.get("max_tokens"))
-    return Asked(
+    return ChatRequest(
         tuple(_message(entry, f"messages[{place}]") for place, entry in enumerate(messages)),
         tools=wanted_tools(given, lambda entry, where: _described(entry, where)),
         temperature=read_number(given, "temperature"),

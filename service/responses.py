@@ -13,7 +13,7 @@ from .chat import arguments, event, parts
 from .recorder import Answer, Recorder
 from .requests import (
     ROLES,
-    Asked,
+    ChatRequest,
     called,
     flag,
     options,
@@ -57,7 +57,7 @@ class Turned:
         conversation: messages that a later request may refer to, without instructions.
     """
 
-    asked: Asked
+    asked: ChatRequest
     body: Mapping[str, Any]
     conversation: tuple[Message, ...]
 
@@ -97,7 +97,7 @@ class Responses:
         conversation = (*self._before.get(previous or "", ()), *_messages(given.get("input")))
         opening = (said("system", given["instructions"]),) if given.get("instructions") else ()
         limit = given.get("max_output_tokens")
-        asked = Asked(
+        asked = ChatRequest(
             (*opening, *conversation),
             tools=wanted_tools(given, _described),
             temperature=read_number(given, "temperature"),

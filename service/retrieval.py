@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from ..envs.search.retrieval.batched import Batched
 from ..envs.search.retrieval.retriever import Hit, Retriever
-from ..envs.search.retrieval.words import LONGEST
+from ..envs.search.retrieval.tokenize import LONGEST
 from ..errors import InfrastructureError, RequestError, UsageError
 from ..tasks.search.document import Document
 from ..tasks.search.sources.lines import to_contents
@@ -28,7 +28,7 @@ AT_ONCE = 256
 """Pages to fetch before checking the size of the answer."""
 
 
-class Asked(pydantic.BaseModel):
+class SearchRequest(pydantic.BaseModel):
     """Body of ``POST /retrieve``; other fields are ignored.
 
     Args:
@@ -113,12 +113,12 @@ class RetrievalService:
 
     async def _retrieve(self, request: Request) -> Response:
         try:
-            asked = Asked.model_validate(await read_json(request, self._max_body))
+            asked = SearchRequest.model_validate(await read_json(request, self._max_body))
         except pydantic.ValidationError as error:
             return _json({"detail": _complaints(error)}, 422)
         return await unless_gone(request, self._answer(asked))
 
-    async def _answer(self, asked: Asked) -> Response:
+    async def _answer(self, asked: SearchRequest) -> Response:
         lists, size, k = list[str](), 0, asked.topk or self._topk
         for start in range(0, len(asked.queries), max(1, AT_ONCE // k)):
             some = [query[:LONGEST] for query in asked.queries[start : start + max(1, AT_ONCE // k)]]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .search.document import Corpus, Document
     from .search.family import SEARCH_FAMILY
     from .search.matching import exact_match
-    from .search.proof.library import Library
+    from .search.verifier.library import Library
     from .spec import Split, TaskSpec
 
 __all__ = [

@@ -1,7 +1,8 @@
 """Core and shifts: select the tests of one run, and draw samples that change with the commit.
 
 Every run plays the core. Tests that are intrinsically long carry ``@pytest.mark.shift``; each belongs to one of
-``SHIFTS`` parts, and a run plays one part, chosen by the commit, so that a few landings play all of them.
+``SHIFTS`` parts, and a run plays one part, chosen by the commit, so that a few landings play all of them. The longest
+are dealt out so that the shifts take about the same time, and each run begins with what takes longest (``long_tests``).
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ import hashlib
 import os
 import random
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from .long_tests import IN_CORE, IN_SHIFTS
+
 SHIFTS = 4
-SALT = "a"
-"""Changes which test is in which shift; chosen so that the shifts take about the same time."""
+KNOWN = pytest.StashKey[frozenset[str]]()
+"""Names of all collected tests, before others' shifts are deselected, and keys of their shifts."""
 CHOICES = ("all", "core", "commit", *(str(number) for number in range(1, SHIFTS + 1)))
 T = TypeVar("T")
 
@@ -46,9 +49,22 @@ def sampled(items: Sequence[T], count: int, *, key: str) -> list[T]:
     return [items[index] for index in sorted(chosen)]
 
 
+def dealt_out(seconds: Mapping[str, float]) -> dict[str, int]:
+    """Deal out tests to shifts: the longest first, each to the shift that has the fewest seconds so far."""
+    totals, found = [0.0] * SHIFTS, {}
+    for key in sorted(seconds, key=lambda key: (-seconds[key], key)):
+        least = totals.index(min(totals))
+        totals[least] += seconds[key]
+        found[key] = least + 1
+    return found
+
+
+DEALT = dealt_out(IN_SHIFTS)
+
+
 def shift_named(key: str) -> int:
-    """Return the shift, from 1 to ``SHIFTS``, of the tests that share a key."""
-    return int.from_bytes(hashlib.sha256(f"{SALT} {key}".encode()).digest()[:4], "big") % SHIFTS + 1
+    """Return the shift, from 1 to ``SHIFTS``, of the tests that share a key; of short ones by its hash."""
+    return DEALT.get(key) or int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") % SHIFTS + 1
 
 
 def shift_of(item: pytest.Item) -> int | None:
@@ -56,10 +72,33 @@ def shift_of(item: pytest.Item) -> int | None:
 
     The marker takes an optional key: tests with the same key share a shift, and so an expensive fixture.
     """
+    return None if item.get_closest_marker("shift") is None else shift_named(name_of(item))
+
+
+def name_of(item: pytest.Item) -> str:
+    """Return what a test is called in ``long_tests``: the key of its shift if it has one, or its node id."""
     marker = item.get_closest_marker("shift")
-    if marker is None:
-        return None
-    return shift_named(str(marker.args[0]) if marker.args else item.nodeid)
+    return str(marker.args[0]) if marker is not None and marker.args else item.nodeid
+
+
+def in_order(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Return tests in the order of a run: each worker begins with some of the longest, so that none ends with one.
+
+    ``--dist worksteal`` divides the list into contiguous parts, one for each worker, and lets an idle worker take the
+    end of another's part.
+    """
+    seconds = {**IN_CORE, **IN_SHIFTS}
+    long = sorted((item for item in items if name_of(item) in seconds), key=lambda item: -seconds[name_of(item)])
+    chosen = set(long)
+    rest = [item for item in items if item not in chosen]
+    parts = [long[worker::workers] for worker in range(workers)]
+    ends = [len(items) * (worker + 1) // workers for worker in range(workers)]
+    ordered: list[pytest.Item] = []
+    for part, end in zip(parts, ends, strict=True):
+        short = max(0, end - len(ordered) - len(part))
+        ordered += [*part, *rest[:short]]
+        rest = rest[short:]
+    return [*ordered, *rest]
 
 
 def played(choice: str) -> frozenset[int]:
@@ -77,11 +116,15 @@ class Shifts:
     def __init__(self, choice: str) -> None:
         self.choice, self.played = choice, played(choice)
 
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep the core and the shifts of this run."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+        """Keep the core and the shifts of this run; once others have selected and grouped, put the longest first."""
+        config.stash[KNOWN] = frozenset(name_of(item) for item in items)
         others = {item for item in items if (shift := shift_of(item)) is not None and shift not in self.played}
         config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]
+        yield
+        items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Name what was played, and the one command that repeats each failure."""

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pydantic
 import pytest
 
-from turnwise.config import Config, beneath, load_config
+from turnwise.config import Config, load_config, merge_defaults
 from turnwise.errors import ConfigError
 
 
@@ -99,11 +99,11 @@ def test_presets_hold_where_neither_file_nor_words_say_anything(tmp_path: Path) 
 def test_beneath_merges_tables_and_what_was_set_wins() -> None:
     defaults = {"a": {"x": 1, "y": 2}, "b": 3, "c": {"z": 4}}
     given = {"a": {"y": 20}, "c": None, "d": 5}
-    assert beneath(defaults, given) == {"a": {"x": 1, "y": 20}, "b": 3, "c": None, "d": 5}
+    assert merge_defaults(defaults, given) == {"a": {"x": 1, "y": 20}, "b": 3, "c": None, "d": 5}
     assert given == {"a": {"y": 20}, "c": None, "d": 5}, "nothing is changed in place"
-    set_to_the_default = beneath({"shape": {"radius": 9.0}}, {"shape": Circle(radius=1.0)})
+    set_to_the_default = merge_defaults({"shape": {"radius": 9.0}}, {"shape": Circle(radius=1.0)})
     assert set_to_the_default == {"shape": {"name": "circle", "radius": 1.0}}, "what was set counts, if as the default"
-    unset = beneath({"shape": {"radius": 9.0}}, {"shape": Circle()})
+    unset = merge_defaults({"shape": {"radius": 9.0}}, {"shape": Circle()})
     assert unset == {"shape": {"name": "circle", "radius": 9.0}}, "and which kind it is"
 
 

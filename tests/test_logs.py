@@ -111,7 +111,7 @@ async def test_a_retry_and_a_restart_are_logged_once_each(records: list[logging.
     assert (fields["attempt"], fields["pause_seconds"], fields["episode"]) == (1, 0, episodes[0].episode_id)
     assert "the world is lost" in fields["reason"]
     said = [record for record in records if "event" in vars(record)]
-    assert (said[1].name, said[1].levelname) == ("turnwise.rollouts.jobs", "INFO")
+    assert (said[1].name, said[1].levelname) == ("turnwise.rollouts.episode_request", "INFO")
     assert KEY not in str([vars(each) for each in said]), "an environment's error may repeat a key"
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from .shifts import CHOICES, SEED, SHIFTS, Shifts, played, sampled, shift_named
+from .long_tests import IN_CORE, IN_SHIFTS
+from .shifts import CHOICES, DEALT, KNOWN, SEED, SHIFTS, Shifts, dealt_out, in_order, played, sampled, shift_named
 
 NUMBERS = range(1, SHIFTS + 1)
 SWITCH = re.compile(r"""environ(?:\.get\(|\[)\s*["'](?:NIGHTLY|CI|SHIFT)["']""")
@@ -36,7 +37,8 @@ def selected(choice: str) -> list[str]:
     items: list[Any] = [*CORE, *LONG, *SHARED]
     reported: list[Any] = []
     hook = SimpleNamespace(pytest_deselected=lambda items: reported.extend(items))
-    Shifts(choice).pytest_collection_modifyitems(SimpleNamespace(hook=hook), items)  # type: ignore[arg-type]
+    config: Any = SimpleNamespace(hook=hook, stash={})
+    next(Shifts(choice).pytest_collection_modifyitems(config, items))
     assert len(items) + len(reported) == len(CORE) + len(LONG) + len(SHARED)
     return [item.nodeid for item in items]
 
@@ -56,6 +58,34 @@ def test_every_shift_is_played_by_some_commit() -> None:
     assert frozenset.union(*(played(str(number)) for number in NUMBERS)) == played("all")
     assert {shift_named(f"test {number}") for number in range(200)} == set(NUMBERS), "each key has a shift"
     assert set(CHOICES) == {"all", "core", "commit", *map(str, NUMBERS)}
+
+
+def test_the_longest_tests_are_dealt_out_evenly() -> None:
+    seconds = [sum(IN_SHIFTS[key] for key in DEALT if DEALT[key] == number) for number in NUMBERS]
+    assert max(seconds) - min(seconds) <= 0.2 * max(seconds), f"seconds of the longest tests by shift: {seconds}"
+    assert dealt_out({"a": 5, "b": 4, "c": 4, "d": 3, "e": 2}) == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 4}
+    assert all(shift_named(key) == DEALT[key] for key in IN_SHIFTS)
+
+
+def test_every_worker_begins_with_some_of_the_longest() -> None:
+    names = [*IN_CORE, *IN_SHIFTS]
+    items: list[Any] = [*CORE, *(FakeItem(name) for name in names), *LONG]
+    ordered = [item.nodeid for item in in_order(items, 2)]
+    assert sorted(ordered) == sorted(item.nodeid for item in items), "all, and none twice"
+    long = sorted(names, key=lambda name: -{**IN_CORE, **IN_SHIFTS}[name])
+    middle = len(items) // 2
+    assert ordered[: len(long[::2])] == long[::2], "the first worker begins with every second one"
+    assert ordered[middle : middle + len(long[1::2])] == long[1::2], "the second one begins with the others"
+    assert [item.nodeid for item in in_order(CORE, 2)] == [item.nodeid for item in CORE], "else the order stays"
+
+
+def test_what_is_called_long_exists(request: pytest.FixtureRequest) -> None:
+    known, names = request.config.stash[KNOWN], {*IN_CORE, *IN_SHIFTS}
+    files = {name.split("::")[0] for name in names if "::" in name}
+    assert not [file for file in files if not Path(file).exists()], "tests/long_tests.py names files that do not exist"
+    if not files <= {name.split("::")[0] for name in known}:
+        pytest.skip("only a run of all files knows all tests")
+    assert names - known == set(), "tests/long_tests.py names tests that do not exist"
 
 
 def test_no_test_has_a_switch_of_its_own() -> None:

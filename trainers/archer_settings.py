@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 
-from ..config import Config, beneath
+from ..config import Config, merge_defaults
 from .algorithms.archer import ActorKind, Centering, CriticKind
 from .algorithms.doubly_robust import DoublyRobustConfig
 from .collect.demonstrations import DemonstrationConfig
@@ -112,7 +112,7 @@ class ArcherConfig(PolicyConfig):
         """Return the given settings, completed by those that follow from the actor."""
         if given.get("actor") != "doubly_robust":
             return given
-        return beneath({"utterances": 4, "centered": "state", "loss": {"max_kl": 0.1}}, given)
+        return merge_defaults({"utterances": 4, "centered": "state", "loss": {"max_kl": 0.1}}, given)
 
     @pydantic.model_validator(mode="after")
     def _targets(self) -> Self:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 import pydantic
 import torch
 
-from ..config import beneath
+from ..config import merge_defaults
 from ..rollouts.branching import refuse_unforkable
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
@@ -106,7 +106,7 @@ class OnPolicyConfig(PolicyConfig):
         if algorithm is None:
             return given
         name = algorithm.model_fields["name"].default
-        return beneath({"out": f"runs/{name}", **algorithm.paper}, given)
+        return merge_defaults({"out": f"runs/{name}", **algorithm.paper}, given)
 
     @pydantic.field_validator("loss")
     @classmethod

@@ -39,7 +39,7 @@ def pretrain(config: PretrainConfig) -> RunResult:
         torch.set_num_threads(config.threads)
     folder = RunFolder(config.out, "pretrain", keep=config.keep_checkpoints)
     files = shards(config, folder.path / TEXT)  # an unknown environment is refused before there is a folder
-    with folder.held():
+    with folder.lock():
         resumed = folder.entered(config, may_change=MAY_CHANGE)
         training, held_out = _texts(config, folder.path / TEXT, files)
         run = Pretraining(config, training, held_out, resumed)

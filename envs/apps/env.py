@@ -40,7 +40,7 @@ Described = Literal["all", "docs"]
 
 
 @dataclass(frozen=True)
-class Place:
+class AppSnapshot:
     """State of an episode, as stored by a fork."""
 
     work: AppTask
@@ -256,12 +256,12 @@ class AppsByCalls(ToolEnv[AppTask]):
         sessions = sorted(self.world.situation.sessions)
         return stable_hash(repr((changes, sessions, self.heard, self.ending))).hex()[:32]
 
-    def snapshot(self) -> Place:
+    def snapshot(self) -> AppSnapshot:
         """Return the episode's state; it contains a copy of the world and of its database."""
         assert self.work is not None
-        return Place(self.work, self.world.fork(), self.heard, self.ending, self.tried, self.max_turns)
+        return AppSnapshot(self.work, self.world.fork(), self.heard, self.ending, self.tried, self.max_turns)
 
-    def restore(self, snapshot: Place) -> None:
+    def restore(self, snapshot: AppSnapshot) -> None:
         """Continue from a snapshot, which does not change."""
         self.work, self.world = snapshot.work, snapshot.world.fork()
         self.heard, self.ending, self.tried = snapshot.heard, snapshot.ending, snapshot.tried

@@ -19,7 +19,7 @@ from ...verdicts import NotApplicable, Status, choose, describe
 from ..author_line import at, author_line, author_traceback, line_of_frame, noted
 from ..base import TurnEnv
 from .findings import Broken
-from .lab import QUICK, Effort, Lab
+from .harness import QUICK, Effort, Harness
 from .law import Law
 from .laws_attacks import ATTACK_LAWS
 from .laws_author import AUTHOR_LAWS
@@ -73,8 +73,8 @@ def certify(
         UsageError: no such id, or no such law.
     """
     named = choose(sorted(laws), {law.name: law for law in LAWS}, "law")
-    lab = laboratory(target, samples=samples, quick=quick, seed=seed)
-    lab.clock = clock
+    harness = laboratory(target, samples=samples, quick=quick, seed=seed)
+    harness.clock = clock
     ends = math.inf if seconds is None else clock() + seconds
     chosen = [law for law in LAWS if law in named]
     verdicts: list[Verdict] = []
@@ -83,31 +83,31 @@ def certify(
         if not barred and clock() >= ends:
             barred = f"the time of {(seconds or 0) / 60:g} minutes was used up; allow more --minutes"
         share = GATE_SHARE if law.gate else SHARE / (len(chosen) - number)
-        lab.until = clock() + min(share, 1.0) * (ends - clock())
-        verdict = Verdict(law.name, law.about, Status.SKIP, barred) if barred else tried(law, lab)
+        harness.until = clock() + min(share, 1.0) * (ends - clock())
+        verdict = Verdict(law.name, law.about, Status.SKIP, barred) if barred else tried(law, harness)
         if law.gate and verdict.status is Status.FAIL:
             barred = f"{law.name} is broken, and they would only repeat that; they are tried once it holds"
         verdicts.append(verdict)
         if on_verdict is not None:
             on_verdict(verdict)
-    return Certificate(tuple(verdicts), lab.subject.name)
+    return Certificate(tuple(verdicts), harness.subject.name)
 
 
-def laboratory(target: Target, *, samples: int | None = None, quick: bool = False, seed: int = 0) -> Lab:
-    """Return the lab in which laws are tried on ``target``; arguments as for ``certify``."""
+def laboratory(target: Target, *, samples: int | None = None, quick: bool = False, seed: int = 0) -> Harness:
+    """Return the harness in which laws are tried on ``target``; arguments as for ``certify``."""
     effort = QUICK if quick else Effort()
-    return Lab(subject_of(target), replace(effort, samples=samples) if samples else effort, seed)
+    return Harness(subject_of(target), replace(effort, samples=samples) if samples else effort, seed)
 
 
-def tried(law: Law, lab: Lab) -> Verdict:
+def tried(law: Law, harness: Harness) -> Verdict:
     """The verdict on one law. It is tried in a thread of its own, which is left behind if the environment hangs.
 
     One cause is one finding: a law that meets an error which an earlier law has reported, of the same line, is skipped.
     """
-    began = lab.clock()
-    status, reason, reproduce, error = _outcome(law, lab)
+    began = harness.clock()
+    status, reason, reproduce, error = _outcome(law, harness)
     if error is not None and (where := author_line(error)):
-        reported = lab.raised.setdefault(f"{type(error).__name__} at {where}", law.name)
+        reported = harness.raised.setdefault(f"{type(error).__name__} at {where}", law.name)
         if reported != law.name:
             status, reason, reproduce = (
                 Status.SKIP,
@@ -115,15 +115,15 @@ def tried(law: Law, lab: Lab) -> Verdict:
                 "",
             )
     shown = author_traceback(error) if error is not None else ""
-    return Verdict(law.name, law.about, status, reason, reproduce, lab.clock() - began, shown)
+    return Verdict(law.name, law.about, status, reason, reproduce, harness.clock() - began, shown)
 
 
 Outcome = tuple[Status, str, str, BaseException | None]
 
 
-def _outcome(law: Law, lab: Lab) -> Outcome:
+def _outcome(law: Law, harness: Harness) -> Outcome:
     try:
-        exempt, limit = dict(lab.sample.contract.exempt), lab.sample.contract.max_seconds
+        exempt, limit = dict(harness.sample.contract.exempt), harness.sample.contract.max_seconds
     except Exception as error:
         return Status.FAIL, f"it cannot be created: {_describe(error)}", "", error
     for name in (law.name, "all"):
@@ -134,7 +134,7 @@ def _outcome(law: Law, lab: Lab) -> Outcome:
 
     def work() -> None:
         try:
-            remarks.append(law.check(lab))
+            remarks.append(law.check(harness))
         except BaseException as error:
             caught.append(error)
 
@@ -142,10 +142,10 @@ def _outcome(law: Law, lab: Lab) -> Outcome:
     thread.start()
     while thread.is_alive():
         thread.join(0.02 if limit < 1 else 0.1)
-        if lab.waited > limit and thread.is_alive():
-            doing, lab.doing = lab.doing, ""
+        if harness.waited > limit and thread.is_alive():
+            doing, harness.doing = harness.doing, ""
             frame = sys._current_frames().get(thread.ident or 0)
-            cure = lab.too_slow(doing, at(line_of_frame(frame)))
+            cure = harness.too_slow(doing, at(line_of_frame(frame)))
             return Status.FAIL, f"{doing} has not answered within max_seconds = {limit:g} s; {cure}", "", None
     return _read(caught[0]) if caught else (Status.PASS, remarks[0] or "", "", None)
 

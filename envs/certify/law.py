@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .lab import Lab
+from .harness import Harness
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +21,5 @@ class Law:
 
     name: str
     about: str
-    check: Callable[[Lab], str | None]
+    check: Callable[[Harness], str | None]
     gate: bool = False

@@ -9,23 +9,23 @@ from ..base import TurnEnv
 from ..messages import Action, ActionLike, ToolCall
 from .attacks import attempts
 from .findings import OutOfTime, blaming
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 
 CURE = "answer it, or end the episode as a failure: what an agent does is scored, and never an error"
 
 
-def no_way_out(lab: Lab) -> str | None:
+def no_way_out(harness: Harness) -> str | None:
     """Play calls with hostile values, and the ways that the author knows to break the environment."""
     tried = 0
     try:
-        for spec, name, actions in _attacks(lab):
-            env = lab.subject.make()
+        for spec, name, actions in _attacks(harness):
+            env = harness.subject.make()
             env.reset(options={"task": spec})
             try:
                 for action in (*actions, "", *ending(env)):
                     with blaming(f"after {name!r}, step()", spec, cure=CURE):
-                        _, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": action}))
+                        _, _, terminated, truncated, _ = harness.answer(env, ("step", {"action": action}))
                     if terminated or truncated:
                         break
                 tried += 1
@@ -38,23 +38,23 @@ def no_way_out(lab: Lab) -> str | None:
     return None
 
 
-def _attacks(lab: Lab) -> Sequence[tuple[TaskSpec, str, Sequence[ActionLike]]]:
+def _attacks(harness: Harness) -> Sequence[tuple[TaskSpec, str, Sequence[ActionLike]]]:
     """Return what to play in which task, that of the author first.
 
     A task has to begin before it has tools. The author's own are played in an easy task and in a hard one, which often
     offers more; the others in the easy one.
     """
     found: list[tuple[TaskSpec, str, Sequence[ActionLike]]] = []
-    for spec in dict.fromkeys((lab.few[-1], lab.few[0])):
-        env = lab.subject.make()
+    for spec in dict.fromkeys((harness.few[-1], harness.few[0])):
+        env = harness.subject.make()
         try:
             env.reset(options={"task": spec})
             found += [(spec, name, actions) for name, actions in env.attacks().items()]
-            if spec == lab.few[0]:
+            if spec == harness.few[0]:
                 found += [(spec, name, [action]) for name, action in attempts(env)]
         finally:
             env.close()
-    return found[:: lab.effort.every]
+    return found[:: harness.effort.every]
 
 
 def ending(env: TurnEnv) -> list[Action]:

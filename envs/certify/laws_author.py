@@ -12,20 +12,20 @@ from ..deprecated import remark_on_start
 from ..toolenv import ToolEnv
 from ..tools import tools_of
 from .findings import Broken
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 
 ENDINGS = ("act", "ends_with", "_answer", "offered")
 """Methods that a tool environment may override to end episodes in its own way."""
 
 
-def is_complete(lab: Lab) -> str | None:
+def is_complete(harness: Harness) -> str | None:
     """Read the class: its tools, what ends an episode, and what judges it. The remark names a deprecated ``start``."""
-    env = lab.sample.unwrapped
+    env = harness.sample.unwrapped
     if isinstance(env, ToolEnv):
         _tools_complete(type(env))
     try:
-        generated = lab.family.generate(lab.specs[0])
+        generated = harness.family.generate(harness.specs[0])
     except Exception:  # the law ``begins`` reports it
         return None
     return remark_on_start(type(env), generated)

@@ -7,64 +7,64 @@ from typing import Any
 from ..base import TurnEnv
 from ..messages import Action
 from .findings import Broken
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 from .trace import Beat, Trace, again, difference, plain, player
 
 
-def replay_equals_original(lab: Lab) -> None:
+def replay_equals_original(harness: Harness) -> None:
     """The recorded actions, on a new instance."""
-    for spec in lab.few:
-        for who in lab.players:
-            original = lab.whole(who, spec)
-            repeat = lab.play(again(original.actions()), spec, turns=len(original.beats))
+    for spec in harness.few:
+        for who in harness.players:
+            original = harness.whole(who, spec)
+            repeat = harness.play(again(original.actions()), spec, turns=len(original.beats))
             if found := difference(original, repeat):
                 raise Broken(f"a replay of the recorded actions differs: {found}", spec, policy=who)
 
 
-def sync_and_async_agree(lab: Lab) -> None:
+def sync_and_async_agree(harness: Harness) -> None:
     """The same episode through ``step`` and through ``astep``."""
     import asyncio
 
     from .trace import script
 
-    for spec in lab.few:
-        for who in lab.players:
-            env = lab.subject.make()
-            episode = script(player(who), env, turns=lab.effort.turns, options={"task": spec})
-            if found := difference(lab.play(who, spec), asyncio.run(lab.arun(env, episode))):
+    for spec in harness.few:
+        for who in harness.players:
+            env = harness.subject.make()
+            episode = script(player(who), env, turns=harness.effort.turns, options={"task": spec})
+            if found := difference(harness.play(who, spec), asyncio.run(harness.arun(env, episode))):
                 raise Broken(f"areset/astep play differently from reset/step: {found}", spec, policy=who)
 
 
-def fork_equals_original(lab: Lab) -> None:
+def fork_equals_original(harness: Harness) -> None:
     """A fork, at several turns, goes on as the original does."""
-    for spec in lab.few:
-        for who in lab.players:
-            original = lab.play(who, spec)
+    for spec in harness.few:
+        for who in harness.players:
+            original = harness.play(who, spec)
             for turn in _turns(original):
-                env = _at(lab, spec, original, turn)
+                env = _at(harness, spec, original, turn)
                 fork = env.fork()
                 if fork.turn != turn or fork.task != spec or fork.state_key() != env.state_key():
                     raise Broken(f"a fork at turn {turn} reports turn {fork.turn}, task {fork.task}", spec, policy=who)
-                _same(lab, fork, original, turn, f"a fork at turn {turn} goes on differently", spec, who)
+                _same(harness, fork, original, turn, f"a fork at turn {turn} goes on differently", spec, who)
 
 
-def fork_is_independent(lab: Lab) -> None:
+def fork_is_independent(harness: Harness) -> None:
     """A fork does not change the original, nor the original the fork."""
-    for spec in lab.few:
-        for who in lab.players:
-            original = lab.play(who, spec)
+    for spec in harness.few:
+        for who in harness.players:
+            original = harness.play(who, spec)
             for turn in _turns(original):
-                env = _at(lab, spec, original, turn)
-                _disturb(lab, env.fork())
+                env = _at(harness, spec, original, turn)
+                _disturb(harness, env.fork())
                 text = f"playing in a fork of turn {turn} changes the original"
-                _same(lab, env, original, turn, text, spec, who)
-                env = _at(lab, spec, original, turn)
+                _same(harness, env, original, turn, text, spec, who)
+                env = _at(harness, spec, original, turn)
                 fork = env.fork()
-                _disturb(lab, env)
-                env.reset(options={"task": lab.specs[-1]})
+                _disturb(harness, env)
+                env.reset(options={"task": harness.specs[-1]})
                 text = f"playing on and resetting after a fork at turn {turn} changes the fork"
-                _same(lab, fork, original, turn, text, spec, who)
+                _same(harness, fork, original, turn, text, spec, who)
 
 
 def _turns(trace: Trace) -> list[int]:
@@ -73,31 +73,31 @@ def _turns(trace: Trace) -> list[int]:
     return sorted({0, last // 2, last})
 
 
-def _at(lab: Lab, spec: Any, trace: Trace, turn: int) -> TurnEnv:
+def _at(harness: Harness, spec: Any, trace: Trace, turn: int) -> TurnEnv:
     """A new environment, ``turn`` actions into an episode."""
-    env = lab.subject.make()
+    env = harness.subject.make()
     env.reset(options={"task": spec})
     for action in trace.actions()[:turn]:
-        lab.answer(env, ("step", {"action": action}))
+        harness.answer(env, ("step", {"action": action}))
     return env
 
 
-def _disturb(lab: Lab, env: TurnEnv) -> None:
+def _disturb(harness: Harness, env: TurnEnv) -> None:
     """Play something else: random actions, then whatever the oracle likes, to the end or for some turns."""
-    for who in ("random", "oracle") if lab.has_oracle else ("random",):
+    for who in ("random", "oracle") if harness.has_oracle else ("random",):
         play = player(who)
         for _ in range(5):
-            _, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": play(env)}))
+            _, _, terminated, truncated, _ = harness.answer(env, ("step", {"action": play(env)}))
             if terminated or truncated:
                 return
 
 
-def _same(lab: Lab, env: TurnEnv, original: Trace, turn: int, text: str, spec: Any, who: str) -> None:
+def _same(harness: Harness, env: TurnEnv, original: Trace, turn: int, text: str, spec: Any, who: str) -> None:
     """The environment, ``turn`` actions into ``original``, goes on with the actions and answers of ``original``."""
     beats: list[Beat] = []
     for action in original.actions()[turn:]:
         try:
-            observation, reward, terminated, truncated, info = lab.answer(env, ("step", {"action": action}))
+            observation, reward, terminated, truncated, info = harness.answer(env, ("step", {"action": action}))
         except Exception as error:
             raise Broken(f"{text}: step() raised {type(error).__name__}: {error}", spec, policy=who) from error
         beats.append(Beat(plain(Action.of(action)), plain(observation), reward, terminated, truncated, plain(info)))

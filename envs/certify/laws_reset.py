@@ -18,7 +18,7 @@ from ...verdicts import NotApplicable
 from ..base import TurnEnv
 from ..messages import Observation
 from .findings import Broken, blaming
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 from .trace import Trace, difference, plain
 
@@ -30,13 +30,13 @@ HARMLESS = ("not having a spec", "different from the unwrapped version")
 """Remarks of Gymnasium's checker that concern how we call it, not the environment."""
 
 
-def begins(lab: Lab) -> None:
+def begins(harness: Harness) -> None:
     """Reset every sampled task once."""
-    if not lab.specs:
+    if not harness.specs:
         raise Broken("its task family has no level or no split, so there is nothing to play")
-    for spec in lab.specs:
-        env = lab.subject.make()
-        with blaming("reset()", spec), lab.waiting_for("reset()"):
+    for spec in harness.specs:
+        env = harness.subject.make()
+        with blaming("reset()", spec), harness.waiting_for("reset()"):
             observation, info = env.reset(options={"task": spec})
         if not isinstance(observation, Observation):
             raise Broken(f"reset() returned a {type(observation).__name__}, not an Observation", spec)
@@ -44,9 +44,9 @@ def begins(lab: Lab) -> None:
             raise Broken(f"reset() started task {env.task}, but its info has {info.get('task')}", spec)
 
 
-def gymnasium_check(lab: Lab) -> None:
+def gymnasium_check(harness: Harness) -> None:
     """Gymnasium's own checker, whose warnings count."""
-    env: Any = lab.subject.make().unwrapped
+    env: Any = harness.subject.make().unwrapped
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -58,48 +58,48 @@ def gymnasium_check(lab: Lab) -> None:
         raise Broken(f"check_env warns: {told[0]}")
 
 
-def same_seed_same_episode(lab: Lab) -> None:
+def same_seed_same_episode(harness: Harness) -> None:
     """Two instances, and one that has played something else before, reset with one seed."""
-    used = lab.subject.make()
-    for seed in range(lab.seed, lab.seed + lab.effort.few):
-        for who in lab.players:
-            first = lab.play(who, seed=seed)
+    used = harness.subject.make()
+    for seed in range(harness.seed, harness.seed + harness.effort.few):
+        for who in harness.players:
+            first = harness.play(who, seed=seed)
             for second, which in (
-                (lab.play(who, seed=seed), "another"),
-                (lab.play(who, seed=seed, env=used), "a used"),
+                (harness.play(who, seed=seed), "another"),
+                (harness.play(who, seed=seed, env=used), "a used"),
             ):
                 if found := difference(first, second):
-                    text = f"{which} instance plays seed {seed} differently: {found}; {SET_ALL}{lab.at('start')}"
+                    text = f"{which} instance plays seed {seed} differently: {found}; {SET_ALL}{harness.at('start')}"
                     raise Broken(text, seed=seed, policy=who)
 
 
-def seeds_matter(lab: Lab) -> None:
+def seeds_matter(harness: Harness) -> None:
     """Several seeds must not all give one episode."""
-    if lab.family.seeds == 1:
+    if harness.family.seeds == 1:
         raise NotApplicable("its family declares a single instance (seeds = 1)")
-    if not lab.has_oracle:
+    if not harness.has_oracle:
         raise NotApplicable("without an oracle, there is nothing to distinguish the seeds")
-    seeds = range(lab.seed, lab.seed + 8)
+    seeds = range(harness.seed, harness.seed + 8)
     seen = set()
     for seed in seeds:
-        env = lab.subject.make()
-        traces = [lab.play(who, seed=seed, env=env).to_json() for who in lab.players]
+        env = harness.subject.make()
+        traces = [harness.play(who, seed=seed, env=env).to_json() for who in harness.players]
         for trace in traces:
             trace[0][1].pop("task", None)  # the spec names the seed
         seen.add(json.dumps([traces, list(env.secrets()), env.state_key()]))
     if len(seen) == 1:
         raise Broken(
             f"seeds {seeds[0]} to {seeds[-1]} all give the same episode: the seed is ignored "
-            f"(a family with one instance declares seeds = 1); draw the task from rng{lab.at('start')}",
+            f"(a family with one instance declares seeds = 1); draw the task from rng{harness.at('start')}",
             seed=seeds[0],
         )
 
 
-def group_identical_reset(lab: Lab) -> None:
+def group_identical_reset(harness: Harness) -> None:
     """Every member of a group begins, and goes on, alike."""
-    for spec in lab.few:
-        group: list[TurnEnv] = [lab.subject.make() for _ in range(4)]
-        group[1].reset(seed=lab.seed + 77)
+    for spec in harness.few:
+        group: list[TurnEnv] = [harness.subject.make() for _ in range(4)]
+        group[1].reset(seed=harness.seed + 77)
         forms: list[Any] = [spec, spec, spec.to_json(), json.loads(json.dumps(spec.to_json()))]
         begun = [plain(env.reset(options={"task": form})) for env, form in zip(group, forms, strict=True)]
         secrets = [list(env.secrets()) for env in group]
@@ -108,15 +108,15 @@ def group_identical_reset(lab: Lab) -> None:
                 raise Broken(
                     f"member {i} of a group of {len(group)} starts differently: {begun[0]} and {begun[i]}", spec
                 )
-        traces = [lab.play("random", spec, env=env) for env in group]
+        traces = [harness.play("random", spec, env=env) for env in group]
         for i in (1, 2, 3):
             if found := difference(traces[0], traces[i]):
                 raise Broken(f"member {i} of a group continues differently: {found}", spec, policy="random")
 
 
-def specs_travel(lab: Lab) -> None:
+def specs_travel(harness: Harness) -> None:
     """Specs and their family survive pickle; specs survive JSON."""
-    for spec in lab.specs:
+    for spec in harness.specs:
         try:
             copies = {"pickle": pickle.loads(pickle.dumps(spec))}
             copies["JSON"] = TaskSpec.from_json(json.loads(json.dumps(spec.to_json())))
@@ -126,27 +126,27 @@ def specs_travel(lab: Lab) -> None:
             if twin != spec or twin.digest != spec.digest:
                 raise Broken(f"task spec {spec} came back from {form} as {twin}", spec)
     try:
-        family = pickle.loads(pickle.dumps(lab.family))
-        for spec in lab.few:
+        family = pickle.loads(pickle.dumps(harness.family))
+        for spec in harness.few:
             family.check(spec)
     except Exception as error:
         raise Broken(f"the task family cannot be pickled and used: {type(error).__name__}: {error}") from error
 
 
-def two_processes_agree(lab: Lab) -> None:
+def two_processes_agree(harness: Harness) -> None:
     """Fresh processes with another hash seed, which play the tasks in the opposite order."""
-    if lab.subject.address is None:
-        raise NotApplicable(lab.subject.no_address)
-    wanted = [(spec, who) for spec in lab.few for who in lab.players]
-    here = [lab.play(who, spec) for spec, who in wanted]
+    if harness.subject.address is None:
+        raise NotApplicable(harness.subject.no_address)
+    wanted = [(spec, who) for spec in harness.few for who in harness.players]
+    here = [harness.play(who, spec) for spec, who in wanted]
     order = list(reversed(range(len(wanted))))
     work = {
-        "address": lab.subject.address,
-        "turns": lab.effort.turns,
+        "address": harness.subject.address,
+        "turns": harness.effort.turns,
         "episodes": [[wanted[i][0].to_json(), wanted[i][1]] for i in order],
     }
-    for hash_seed in range(1, lab.effort.processes + 1):
-        there = _elsewhere(work, hash_seed, lab)
+    for hash_seed in range(1, harness.effort.processes + 1):
+        there = _elsewhere(work, hash_seed, harness)
         for i, trace in zip(order, there, strict=True):
             if found := difference(here[i], trace):
                 spec, who = wanted[i]
@@ -154,37 +154,37 @@ def two_processes_agree(lab: Lab) -> None:
                 raise Broken(f"{text}: {found}", spec, policy=who)
 
 
-def splits_overlap(lab: Lab) -> str:
+def splits_overlap(harness: Harness) -> str:
     """Compare the tasks of each test split with those of train; report, since a small world is allowed."""
-    tests = [split for split in lab.family.splits if split.startswith("test_")]
-    if Split.TRAIN not in lab.family.splits or not tests:
+    tests = [split for split in harness.family.splits if split.startswith("test_")]
+    if Split.TRAIN not in harness.family.splits or not tests:
         raise NotApplicable("its family has no test split beside train")
-    n = 5 * lab.effort.few
-    train = {_named(lab, spec) for spec in lab.family.sample(4 * n, split=Split.TRAIN)}
+    n = 5 * harness.effort.few
+    train = {_named(harness, spec) for spec in harness.family.sample(4 * n, split=Split.TRAIN)}
     overlaps = []
     for split in tests:
-        names = [_named(lab, spec) for spec in lab.family.sample(n, split=split)]
+        names = [_named(harness, spec) for spec in harness.family.sample(n, split=split)]
         if again := sum(name in train for name in names):
             overlaps.append(f"{again} of {n} tasks of {split} occur in train")
     cure = "they say nothing about unseen tasks; a TaskFamily can hold tasks out"
     return f"{', '.join(overlaps)}: {cure}" if overlaps else ""
 
 
-def _named(lab: Lab, spec: TaskSpec) -> str:
+def _named(harness: Harness, spec: TaskSpec) -> str:
     """Name the task of a spec: by what its family generates, or where there is no family by what an episode shows."""
-    if not isinstance(lab.family, SeededFamily):
-        return repr(lab.family.generate(spec))
-    trace = lab.play("oracle" if lab.has_oracle else "null", spec).to_json()
+    if not isinstance(harness.family, SeededFamily):
+        return repr(harness.family.generate(spec))
+    trace = harness.play("oracle" if harness.has_oracle else "null", spec).to_json()
     return json.dumps([trace[0][0], [beat[:3] for beat in trace[1]]])
 
 
-def _elsewhere(work: dict[str, Any], hash_seed: int, lab: Lab) -> list[Trace]:
+def _elsewhere(work: dict[str, Any], hash_seed: int, harness: Harness) -> list[Trace]:
     surroundings = {
         **os.environ,
         "PYTHONHASHSEED": str(hash_seed),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-    limit, left = 120 + lab.sample.contract.max_seconds * len(work["episodes"]), lab.until - lab.clock()
+    limit, left = 120 + harness.sample.contract.max_seconds * len(work["episodes"]), harness.until - harness.clock()
     try:
         done = subprocess.run(
             # -P keeps the working directory, where a module may bear the name of a package, off the path.
@@ -197,7 +197,7 @@ def _elsewhere(work: dict[str, Any], hash_seed: int, lab: Lab) -> list[Trace]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        lab.in_time()
+        harness.in_time()
         raise Broken(f"another process did not play {len(work['episodes'])} episodes within {limit:.0f} s") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..background import LOOP
 from .findings import Broken
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 from .trace import player
 
@@ -30,32 +30,32 @@ ROUNDS = 10
 """Every tenth episode gets a new instance; the one before is dropped without ``close``."""
 
 
-def leaks_nothing(lab: Lab) -> None:
+def leaks_nothing(harness: Harness) -> None:
     """Threads, file descriptors and memory stay where they are while the same tasks are played again and again."""
     gc.collect()
     gc.freeze()  # each collection below would visit every object of the process again, and libraries have millions
     try:
-        _measure(lab)
+        _measure(harness)
     finally:
         gc.unfreeze()
 
 
-def _measure(lab: Lab) -> None:
+def _measure(harness: Harness) -> None:
     """Play the episodes, and raise ``Broken`` for what they leave behind."""
-    episodes = max(lab.effort.leak_episodes, 4 * ROUNDS)
-    _episodes(lab, min(50, episodes // 2))  # caches fill
+    episodes = max(harness.effort.leak_episodes, 4 * ROUNDS)
+    _episodes(harness, min(50, episodes // 2))  # caches fill
     threads, files = _least(_threads), _least(_files)
     tracing = tracemalloc.is_tracing()
     if not tracing:
         tracemalloc.start(1)
     try:
-        _episodes(lab, episodes // STRETCHES)
+        _episodes(harness, episodes // STRETCHES)
         before = tracemalloc.take_snapshot()
         # A leak grows in every stretch; a cache, or another thread of this process, in some.
         n = episodes // STRETCHES
         grown, allowed = math.inf, max(BYTES_PER_EPISODE, BYTES_PER_STRETCH / n)
         for _ in range(DOUBTS):
-            grown = min(grown, *(_growth(lab, n, threads) for _ in range(STRETCHES)))
+            grown = min(grown, *(_growth(harness, n, threads) for _ in range(STRETCHES)))
             if grown <= allowed:
                 break
         leaks = grown > allowed
@@ -63,18 +63,18 @@ def _measure(lab: Lab) -> None:
     finally:
         if not tracing:
             tracemalloc.stop()
-    if left := _left(lab, episodes, _threads, threads):
-        raise Broken(f"{left} threads are left after {2 * episodes} episodes", lab.few[0])
-    if left := _left(lab, episodes, _files, files):
-        raise Broken(f"{left} files are left open after {2 * episodes} episodes", lab.few[0])
+    if left := _left(harness, episodes, _threads, threads):
+        raise Broken(f"{left} threads are left after {2 * episodes} episodes", harness.few[0])
+    if left := _left(harness, episodes, _files, files):
+        raise Broken(f"{left} files are left open after {2 * episodes} episodes", harness.few[0])
     if leaks:
-        raise Broken(f"memory grows by {grown:.0f} bytes an episode over {episodes} episodes{blame}", lab.few[0])
+        raise Broken(f"memory grows by {grown:.0f} bytes an episode over {episodes} episodes{blame}", harness.few[0])
 
 
-def _growth(lab: Lab, n: int, threads: int) -> float:
+def _growth(harness: Harness, n: int, threads: int) -> float:
     """Bytes that each of ``n`` episodes leaves behind, on average."""
     before = _settled(threads)
-    _episodes(lab, n)
+    _episodes(harness, n)
     return (_settled(threads) - before) / n
 
 
@@ -86,12 +86,12 @@ def _settled(threads: int) -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def _episodes(lab: Lab, n: int) -> None:
-    env, play = lab.subject.make(), player("random")
+def _episodes(harness: Harness, n: int) -> None:
+    env, play = harness.subject.make(), player("random")
     for i in range(n):
         if i % ROUNDS == 0:
-            env = lab.subject.make()
-        lab.play(play, lab.few[i % len(lab.few)], env=env, turns=TURNS)
+            env = harness.subject.make()
+        harness.play(play, harness.few[i % len(harness.few)], env=env, turns=TURNS)
 
 
 def _blame(before: tracemalloc.Snapshot) -> str:
@@ -105,12 +105,12 @@ def _blame(before: tracemalloc.Snapshot) -> str:
     return f"; most of it was allocated at {grown.traceback[0].filename}:{grown.traceback[0].lineno}"
 
 
-def _left(lab: Lab, episodes: int, count: Callable[[], int], before: int) -> int:
+def _left(harness: Harness, episodes: int, count: Callable[[], int], before: int) -> int:
     """How many more there are than before, if as many episodes again add to it; a pool does not grow."""
     more = _more(count, before)
     if more <= 0:
         return 0
-    _episodes(lab, episodes)
+    _episodes(harness, episodes)
     again = _more(count, before)
     return again if again > more else 0
 

@@ -13,7 +13,7 @@ from ..base import NearMiss, TurnEnv
 from ..messages import Action
 from ..step import OUT_OF_TURNS
 from .findings import Broken
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 from .trace import Play, Trace, again, difference, player
 
@@ -24,14 +24,14 @@ CHANCE = 1e-3
 """Random play that succeeds too often breaks the law only if chance explains it with a smaller probability."""
 
 
-def oracle_solves(lab: Lab) -> None:
+def oracle_solves(harness: Harness) -> None:
     """The oracle succeeds on every sampled task within the limit, with the largest return where one is declared."""
-    if not lab.has_oracle:
-        place = at(defined_at(type(lab.sample.unwrapped)))
+    if not harness.has_oracle:
+        place = at(defined_at(type(harness.sample.unwrapped)))
         raise Broken(f"there is no oracle: write oracle() to prove that the tasks can be solved{place}")
-    for spec in lab.specs:
-        env = lab.subject.make()
-        trace = lab.whole("oracle", spec, env=env)
+    for spec in harness.specs:
+        env = harness.subject.make()
+        trace = harness.whole("oracle", spec, env=env)
         if not trace.success:
             how = (
                 "was stopped by the turn limit"
@@ -39,7 +39,7 @@ def oracle_solves(lab: Lab) -> None:
                 else "ended without success"
             )
             refused = _refused(trace)
-            cure = f"{refused or 'check what ends the episode'}; check oracle(){lab.at('oracle')}"
+            cure = f"{refused or 'check what ends the episode'}; check oracle(){harness.at('oracle')}"
             raise Broken(f"the oracle {how} after {len(trace.beats)} turns; {cure}", spec, policy="oracle")
         env.reset(options={"task": spec})
         best = env.best_return()
@@ -59,9 +59,9 @@ def _refused(trace: Trace) -> str:
     return ""
 
 
-def oracle_changes_nothing(lab: Lab) -> None:
+def oracle_changes_nothing(harness: Harness) -> None:
     """The oracle has no side effect: it repeats its answer, and the episode continues as without the call."""
-    lab.need_oracle()
+    harness.need_oracle()
 
     def ask(env: object) -> Action:
         answers = [Action.of(player("oracle")(env)) for _ in range(2)]  # type: ignore[arg-type]
@@ -69,55 +69,55 @@ def oracle_changes_nothing(lab: Lab) -> None:
             raise Broken(f"called twice in one state, the oracle answers {answers[0]} and then {answers[1]}", spec)
         return answers[0]
 
-    for spec in lab.few:
+    for spec in harness.few:
         for who in ("oracle", "random"):
-            actions = lab.play(who, spec).actions()
-            plain = lab.play(again(actions), spec, turns=len(actions))
-            asked = lab.play(again(actions), spec, turns=len(actions), before=ask)
+            actions = harness.play(who, spec).actions()
+            plain = harness.play(again(actions), spec, turns=len(actions))
+            asked = harness.play(again(actions), spec, turns=len(actions), before=ask)
             if found := difference(plain, asked):
                 raise Broken(f"calling the oracle changes the episode: {found}", spec, policy=who)
 
 
-def judge_changes_nothing(lab: Lab) -> None:
+def judge_changes_nothing(harness: Harness) -> None:
     """Judging early is free too; wrappers and trainers judge states on the way."""
 
     def judged(env: object) -> str:
         Score.of(resolve(env.judge()))  # type: ignore[attr-defined]
         return ""
 
-    for spec in lab.few:
-        for who in lab.players:
-            if found := difference(lab.play(who, spec), lab.play(who, spec, before=judged)):
+    for spec in harness.few:
+        for who in harness.players:
+            if found := difference(harness.play(who, spec), harness.play(who, spec, before=judged)):
                 raise Broken(f"calling judge() between turns changes the episode: {found}", spec, policy=who)
 
 
-def null_at_floor(lab: Lab) -> None:
+def null_at_floor(harness: Harness) -> None:
     """Saying nothing never succeeds, and returns nothing."""
-    floor = lab.sample.contract.null_floor
-    for spec in lab.few:
-        trace = lab.whole("null", spec)
+    floor = harness.sample.contract.null_floor
+    for spec in harness.few:
+        trace = harness.whole("null", spec)
         if trace.success:
-            raise Broken(f"an agent that says nothing succeeds{lab.at('act')}", spec, policy="null")
+            raise Broken(f"an agent that says nothing succeeds{harness.at('act')}", spec, policy="null")
         if trace.total > floor + TOLERANCE:
             raise Broken(
                 f"an agent that says nothing returns {trace.total:g} (null_floor is {floor:g})", spec, policy="null"
             )
 
 
-def random_at_floor(lab: Lab) -> str | None:
+def random_at_floor(harness: Harness) -> str | None:
     """Random play succeeds no more often than declared, up to chance."""
-    floor, n = lab.sample.contract.random_floor, lab.effort.random_episodes
+    floor, n = harness.sample.contract.random_floor, harness.effort.random_episodes
     who = player("random")
-    tasks = [lab.specs[i % len(lab.specs)] for i in range(n)]
-    won = [spec for spec in tasks if lab.whole(who, spec).success]
+    tasks = [harness.specs[i % len(harness.specs)] for i in range(n)]
+    won = [spec for spec in tasks if harness.whole(who, spec).success]
     if won and _at_least(len(won), n, floor) < CHANCE:
         text = (
             f"random play succeeds in {len(won)} of {n} episodes; random_floor declares at most {floor:g} of them. "
             f"Make luck rarer, or declare contract = tw.Contract(random_floor={min(1.0, len(won) / n + 0.1):.1f})"
-            f"{lab.at('random_action')}"
+            f"{harness.at('random_action')}"
         )
         raise Broken(text, won[0], policy="random")
-    env = lab.sample.unwrapped
+    env = harness.sample.unwrapped
     if type(env).random_action is TurnEnv.random_action and not env.tools:  # type: ignore[attr-defined]
         return "random_action() is not written, so random play was a few fixed words; write one that knows the rules"
     return None
@@ -128,35 +128,35 @@ def _at_least(k: int, n: int, p: float) -> float:
     return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
 
 
-def blind_play(lab: Lab) -> str:
+def blind_play(harness: Harness) -> str:
     """Play at random, and play the solutions of other tasks; report, since a fixed world is allowed."""
-    first = lab.specs[0]
-    n = max(BLIND_TASKS, 2 * lab.effort.few)
-    drawn = lab.family.sample(n, split=first.split, level=first.level, first_seed=lab.seed)
+    first = harness.specs[0]
+    n = max(BLIND_TASKS, 2 * harness.effort.few)
+    drawn = harness.family.sample(n, split=first.split, level=first.level, first_seed=harness.seed)
     tasks = tuple(dict.fromkeys(drawn))
     if len(tasks) < 2:
         raise NotApplicable("there is only one task")
     chance = player("random")
-    scores = {"random play": [lab.whole(chance, spec).success for spec in tasks]}
-    for spec in tasks[: min(BLIND_SOLUTIONS, lab.effort.few)] if lab.has_oracle else ():
-        actions = lab.whole("oracle", spec).actions()
-        others = [lab.whole(again(actions), other).success for other in tasks if other != spec]
+    scores = {"random play": [harness.whole(chance, spec).success for spec in tasks]}
+    for spec in tasks[: min(BLIND_SOLUTIONS, harness.effort.few)] if harness.has_oracle else ():
+        actions = harness.whole("oracle", spec).actions()
+        others = [harness.whole(again(actions), other).success for other in tasks if other != spec]
         scores["the solution of one task"] = max(scores.get("the solution of one task", []), others, key=sum)
     high = [f"{who} solves {sum(won)} of {len(won)}" for who, won in scores.items() if sum(won) > BLIND * len(won)]
     cure = "make what has to be done depend on what is observed, or report these scores beside your results"
     return f"{' and '.join(high)} tasks of level {first.level} without reading any: {cure}" if high else ""
 
 
-def near_misses_fail(lab: Lab) -> None:
+def near_misses_fail(harness: Harness) -> None:
     """The near misses and cheats that the author declares do not succeed."""
     tried = 0
-    for spec in lab.few:
-        env = lab.subject.make()
+    for spec in harness.few:
+        env = harness.subject.make()
         env.reset(options={"task": spec})
         for name, miss in env.near_misses().items():
             tried += 1
-            if lab.whole(_played(miss), spec).success:
-                cure = f"make act() or judge() refuse it, or take it out of near_misses(){lab.at('near_misses')}"
+            if harness.whole(_played(miss), spec).success:
+                cure = f"make act() or judge() refuse it, or take it out of near_misses(){harness.at('near_misses')}"
                 raise Broken(f"near miss {name!r} succeeds; {cure}", spec, policy=name)
     if not tried:
         raise NotApplicable("near_misses() declares none")
@@ -166,20 +166,20 @@ def _played(miss: NearMiss) -> Play:
     return miss if callable(miss) else again([Action.of(action) for action in miss])
 
 
-def rewards_finite(lab: Lab) -> None:
+def rewards_finite(harness: Harness) -> None:
     """Every reward is a finite float."""
-    for spec in lab.few:
-        for who in lab.players:
-            for turn, beat in enumerate(lab.whole(who, spec).beats, 1):
+    for spec in harness.few:
+        for who in harness.players:
+            for turn, beat in enumerate(harness.whole(who, spec).beats, 1):
                 if not isinstance(beat.reward, float) or not math.isfinite(beat.reward):
                     raise Broken(f"the reward of turn {turn} is {beat.reward!r}, not a finite float", spec, policy=who)
 
 
-def judged_at_the_end(lab: Lab) -> None:
+def judged_at_the_end(harness: Harness) -> None:
     """The last info, and no other, has the score and whether the task was solved."""
-    for spec in lab.few:
-        for who in lab.players:
-            trace: Trace = lab.whole(who, spec)
+    for spec in harness.few:
+        for who in harness.players:
+            trace: Trace = harness.whole(who, spec)
             for turn, beat in enumerate(trace.beats, 1):
                 last = beat.terminated or beat.truncated
                 if last != ("score" in beat.info) or last != isinstance(beat.info.get("success"), bool):

@@ -15,7 +15,7 @@ from ..sampling import random_arguments
 from ..step import OUT_OF_TURNS
 from ..tools import Tool
 from .findings import Broken, blaming
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 from .trace import plain
 
@@ -27,9 +27,9 @@ LOOK_AHEAD = 8
 """How many turns of the oracle are compared after a call that must have changed nothing."""
 
 
-def tools_described(lab: Lab) -> None:
+def tools_described(harness: Harness) -> None:
     """Every tool has what an agent needs to know, in JSON."""
-    for tool in _tools(lab):
+    for tool in _tools(harness):
         try:
             json.dumps(tool.to_json())
         except (TypeError, ValueError) as error:
@@ -41,16 +41,17 @@ def tools_described(lab: Lab) -> None:
                 raise Broken(f"parameter {name!r} of tool {tool.name!r} has no type in its schema: {part}")
 
 
-def tools_never_raise(lab: Lab) -> None:
+def tools_never_raise(harness: Harness) -> None:
     """Calls with odd but possible arguments are answered; the answer has one message per call."""
-    for spec in lab.few:
+    for number, spec in enumerate(harness.few):
         rng = Rng("certify", "nasty", spec.digest)
-        for tool in _tools(lab):
-            for nasty in (*NASTY, *HUGE):
-                arguments = _with(random_arguments(tool.parameters, rng), nasty)
-                env = lab.subject.make()
+        for tool in _tools(harness):
+            for turn, arguments in enumerate(_odd_calls(tool, rng)):
+                if harness.effort.takes_turns and turn % len(harness.few) != number:
+                    continue
+                env = harness.subject.make()
                 env.reset(options={"task": spec})
-                observation, _ = _called(lab, env, spec, tool, arguments)
+                observation, _ = _called(harness, env, spec, tool, arguments)
                 roles = [message.role for message in observation.messages]
                 if env is env.unwrapped and roles != ["tool"]:  # a wrapper may add messages
                     raise Broken(
@@ -58,20 +59,26 @@ def tools_never_raise(lab: Lab) -> None:
                     )
 
 
-def bad_calls_change_nothing(lab: Lab) -> None:
+def _odd_calls(tool: Tool, rng: Rng) -> list[dict[str, Any]]:
+    """Arguments with an odd value in every place for it, each once: a tool without a place for one gets few calls."""
+    odd = [_with(random_arguments(tool.parameters, rng), nasty) for nasty in (*NASTY, *HUGE)]
+    return [arguments for number, arguments in enumerate(odd) if arguments not in odd[:number]]
+
+
+def bad_calls_change_nothing(harness: Harness) -> None:
     """A call that does not fit the schema is refused in words, and the world goes on as if it had not been made."""
-    tools = _tools(lab)
-    if lab.sample is not lab.sample.unwrapped:
+    tools = _tools(harness)
+    if harness.sample is not harness.sample.unwrapped:
         raise NotApplicable("the turn limit of a wrapped environment, which this law moves, belongs to its wrappers")
-    for spec in lab.few:
+    for spec in harness.few:
         for tool in tools:
             bad = list(_misfits(tool))
-            env = lab.subject.make()
+            env = harness.subject.make()
             env.reset(options={"task": spec})
             twin = env.fork()
             for arguments in bad:
                 env.max_turns = env.turn + 10
-                observation, over = _called(lab, env, spec, tool, arguments)
+                observation, over = _called(harness, env, spec, tool, arguments)
                 shown = f"{tool.name}({arguments!r:.100})"
                 if over:
                     raise Broken(f"the bad call {shown} ends the episode", spec)
@@ -79,21 +86,21 @@ def bad_calls_change_nothing(lab: Lab) -> None:
                     raise Broken(
                         f"the answer to the bad call {shown} is {observation.text[:100]!r}, not an error", spec
                     )
-            _same_world(lab, env, twin, spec, f"bad calls of {tool.name!r} change the world")
+            _same_world(harness, env, twin, spec, f"bad calls of {tool.name!r} change the world")
 
 
-def _same_world(lab: Lab, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, text: str) -> None:
+def _same_world(harness: Harness, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, text: str) -> None:
     """Two environments whose turn counts differ have the same world, as far as state keys and the oracle can tell."""
     if env.state_key() != twin.state_key():
         raise Broken(f"{text}: the state key is {env.state_key()!r} instead of {twin.state_key()!r}", spec)
-    if not lab.has_oracle:
+    if not harness.has_oracle:
         return
     env.max_turns = env.turn + 10 * LOOK_AHEAD
     for _ in range(LOOK_AHEAD):
         ours, theirs = Action.of(env.oracle()), Action.of(twin.oracle())
         if ours != theirs:
             raise Broken(f"{text}: the oracle now chooses {plain(ours)} instead of {plain(theirs)}", spec)
-        one, other = lab.answer(env, ("step", {"action": ours})), lab.answer(twin, ("step", {"action": theirs}))
+        one, other = harness.answer(env, ("step", {"action": ours})), harness.answer(twin, ("step", {"action": theirs}))
         if other[4].get(OUT_OF_TURNS):  # a turn limit that belongs to the twin alone
             return
         if (one[0], *one[1:4], one[4].get("success")) != (other[0], *other[1:4], other[4].get("success")):
@@ -102,8 +109,8 @@ def _same_world(lab: Lab, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, text: str
             return
 
 
-def _tools(lab: Lab) -> list[Tool]:
-    tools = list(lab.sample.tools)
+def _tools(harness: Harness) -> list[Tool]:
+    tools = list(harness.sample.tools)
     if not tools:
         raise NotApplicable("there are no tools")
     return tools
@@ -135,10 +142,12 @@ def _with(value: Any, nasty: str | int) -> Any:
     return nasty if type(value) is type(nasty) else value
 
 
-def _called(lab: Lab, env: TurnEnv, spec: TaskSpec, tool: Tool, arguments: Any) -> tuple[Observation, bool]:
+def _called(harness: Harness, env: TurnEnv, spec: TaskSpec, tool: Tool, arguments: Any) -> tuple[Observation, bool]:
     cure = "where the agent's arguments are wrong, raise tw.ToolError: its text becomes the observation"
     with blaming(f"{tool.name}({arguments!r:.100})", spec, cure=cure):
-        observation, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": ToolCall(tool.name, arguments)}))
+        observation, _, terminated, truncated, _ = harness.answer(
+            env, ("step", {"action": ToolCall(tool.name, arguments)})
+        )
     return observation, terminated or truncated
 
 

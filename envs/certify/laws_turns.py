@@ -12,7 +12,7 @@ from ..author_line import at, author_line, noted
 from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
 from .findings import Broken, blaming
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 from .trace import plain, player
 
@@ -29,32 +29,32 @@ LONG_SECRET = 8
 """Characters from which a secret stands in no other word by chance."""
 
 
-def episodes_play(lab: Lab) -> None:
+def episodes_play(harness: Harness) -> None:
     """Play some episodes; whatever is raised breaks the law."""
-    for spec in lab.few:
-        for who in lab.players:
+    for spec in harness.few:
+        for who in harness.players:
             try:
-                lab.first_play(spec, who)
+                harness.first_play(spec, who)
             except (Broken, NotApplicable):
                 raise
             except Exception as error:
-                where, shared = at(author_line(error)), lab.changed() if lab.first else ""
+                where, shared = at(author_line(error)), harness.changed() if harness.first else ""
                 raise Broken(
                     f"{type(error).__name__}: {error}{where}{noted(error)}{shared}", spec, policy=who
                 ) from error
 
 
-def turns_counted(lab: Lab) -> None:
+def turns_counted(harness: Harness) -> None:
     """``info["turn"]`` and ``env.turn`` are 1, 2, 3, … and never exceed the limit."""
-    for spec in lab.few:
-        for who in lab.players:
-            env, play = lab.subject.make(), player(who)
+    for spec in harness.few:
+        for who in harness.players:
+            env, play = harness.subject.make(), player(who)
             env.reset(options={"task": spec})
             if env.turn != 0:
                 raise Broken(f"after reset() the turn is {env.turn}, not 0", spec)
             turn, over = 0, False
             while not over:
-                _, _, terminated, truncated, info = lab.answer(env, ("step", {"action": play(env)}))
+                _, _, terminated, truncated, info = harness.answer(env, ("step", {"action": play(env)}))
                 turn, over = turn + 1, terminated or truncated
                 if info.get("turn") != turn or env.turn != turn:
                     text = f"after {turn} actions info['turn'] is {info.get('turn')!r} and env.turn is {env.turn!r}"
@@ -63,15 +63,15 @@ def turns_counted(lab: Lab) -> None:
                     raise Broken(f"the episode continues after max_turns = {env.max_turns} actions", spec, policy=who)
 
 
-def limits_end(lab: Lab) -> None:
+def limits_end(harness: Harness) -> None:
     """Move the turn limit: an end that moves with it must be reported as ``max_turns_truncates`` declares."""
-    if lab.sample is not lab.sample.unwrapped:
+    if harness.sample is not harness.sample.unwrapped:
         raise NotApplicable("the turn limit of a wrapped environment belongs to its wrappers")
-    for spec in lab.few:
-        cuts = _declared(lab, spec)
+    for spec in harness.few:
+        cuts = _declared(harness, spec)
         declared = f"not as {'truncated' if cuts else 'terminated'}, although max_turns_truncates is {cuts}"
-        for who in lab.players:
-            ends = lab.whole(who, spec)
+        for who in harness.players:
+            ends = harness.whole(who, spec)
             if not ends.over:
                 raise Broken(
                     f"the episode continues after {len(ends.beats)} actions, beyond its limit", spec, policy=who
@@ -80,34 +80,34 @@ def limits_end(lab: Lab) -> None:
             if last.terminated and last.truncated:
                 raise Broken(f"turn {turns} is both terminated and truncated", spec, policy=who)
             if ends.success and not last.terminated:
-                cure = f"end the episode with tw.success(...) where it is solved{lab.at('act')}"
+                cure = f"end the episode with tw.success(...) where it is solved{harness.at('act')}"
                 text = f"the task is solved at turn {turns}, but reported as truncated; {cure}"
                 raise Broken(text, spec, policy=who)
-            limited = _limited(lab, spec, ends.actions(), turns + 5) == (False, False)
+            limited = _limited(harness, spec, ends.actions(), turns + 5) == (False, False)
             if limited and (last.terminated, last.truncated) != (not cuts, cuts):
                 said = "terminated" if last.terminated else "truncated"
                 raise Broken(f"the turn limit at turn {turns} is reported as {said}, {declared}", spec, policy=who)
             if turns > 1:
-                cut = _limited(lab, spec, ends.actions()[: turns - 1], turns - 1)
+                cut = _limited(harness, spec, ends.actions()[: turns - 1], turns - 1)
                 if cut != (not cuts, cuts):
                     said = f"{{'terminated': {cut[0]}, 'truncated': {cut[1]}}}"
                     text = f"with max_turns = {turns - 1} the limit is reported as {said}, {declared}"
                     raise Broken(text, spec, policy=who)
 
 
-def _declared(lab: Lab, spec: Any) -> bool:
+def _declared(harness: Harness, spec: Any) -> bool:
     """Return whether the turn limit of a task truncates.
 
     Raises:
         Broken: it does, although the first observation states it, so that it is part of the task.
     """
-    env = lab.subject.make()
+    env = harness.subject.make()
     observation, _ = env.reset(options={"task": spec})
     stated = rf"\b{_number(env.max_turns)}(?:[ -](?:more|remaining))?[\s-]+({COUNTED})\b"
     told = re.search(stated, observation.text, re.IGNORECASE)
     if env.max_turns_truncates and told:
         text = f"the first observation speaks of {told[0]!r}, so the limit is part of the task and must end it"
-        raise Broken(f"{text}: remove max_turns_truncates{lab.at('start')}", spec)
+        raise Broken(f"{text}: remove max_turns_truncates{harness.at('start')}", spec)
     return env.max_turns_truncates
 
 
@@ -117,36 +117,36 @@ def _number(number: int) -> str:
     return f"(?:{number}|{words[number]})" if number in words else str(number)
 
 
-def _limited(lab: Lab, spec: Any, actions: list[Action], limit: int) -> tuple[bool, bool]:
+def _limited(harness: Harness, spec: Any, actions: list[Action], limit: int) -> tuple[bool, bool]:
     """Return how the last of ``actions`` is answered when ``max_turns`` is ``limit``: terminated, truncated."""
-    env = lab.subject.make()
+    env = harness.subject.make()
     env.max_turns = limit
     env.reset(options={"task": spec})
     env.max_turns = limit  # once more, for an environment that sets it by the task
     flags = (False, False)
     for action in actions:
-        _, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": action}))
+        _, _, terminated, truncated, _ = harness.answer(env, ("step", {"action": action}))
         flags = (terminated, truncated)
         if any(flags):
             break
     return flags
 
 
-def over_means_over(lab: Lab) -> None:
+def over_means_over(harness: Harness) -> None:
     """No step is taken before the first reset or after the end."""
-    env = lab.subject.make()
-    _refuses(env, "before the first reset()", lab)
-    for spec in lab.few:
-        env = lab.subject.make()
-        trace = lab.whole("null", spec, env=env)
+    env = harness.subject.make()
+    _refuses(env, "before the first reset()", harness)
+    for spec in harness.few:
+        env = harness.subject.make()
+        trace = harness.whole("null", spec, env=env)
         if trace.over:
-            _refuses(env, f"after the end (turn {len(trace.beats)})", lab, spec)
-            _refuses(env.fork(), "in a fork of an ended episode", lab, spec)
+            _refuses(env, f"after the end (turn {len(trace.beats)})", harness, spec)
+            _refuses(env.fork(), "in a fork of an ended episode", harness, spec)
 
 
-def _refuses(env: TurnEnv, when: str, lab: Lab, spec: Any = None) -> None:
+def _refuses(env: TurnEnv, when: str, harness: Harness, spec: Any = None) -> None:
     try:
-        lab.answer(env, ("step", {"action": ""}))
+        harness.answer(env, ("step", {"action": ""}))
     except ContractError:
         return
     cure = "do not override step() and its kin; write act()"
@@ -174,50 +174,50 @@ def odd_actions(env: TurnEnv) -> list[Action]:
     return actions
 
 
-def any_action_is_answered(lab: Lab) -> None:
+def any_action_is_answered(harness: Harness) -> None:
     """Nothing that an agent sends raises."""
-    for spec in lab.few[:2]:
-        for action in odd_actions(lab.sample):
-            env = lab.subject.make()
+    for spec in harness.few[:2]:
+        for action in odd_actions(harness.sample):
+            env = harness.subject.make()
             env.reset(options={"task": spec})
             shown = f"{action!r:.120}"
             cure = "raise tw.UnparseableError where an action cannot be read: its text becomes the observation"
             with blaming(f"step({shown})", spec, cure=cure):
-                observation = lab.answer(env, ("step", {"action": action}))[0]
+                observation = harness.answer(env, ("step", {"action": action}))[0]
             if not isinstance(observation, Observation):
                 raise Broken(f"step({shown}) returned a {type(observation).__name__}, not an Observation", spec)
 
 
-def observations_bounded(lab: Lab) -> None:
+def observations_bounded(harness: Harness) -> None:
     """No observation is longer than declared, also in answer to an endless action."""
-    bound = lab.sample.contract.max_observation_chars
-    for spec in lab.few:
-        for who in lab.players:
-            env, play = lab.subject.make(), player(who)
+    bound = harness.sample.contract.max_observation_chars
+    for spec in harness.few:
+        for who in harness.players:
+            env, play = harness.subject.make(), player(who)
             observation, _ = env.reset(options={"task": spec})
             over, turn = False, 0
             while not over:
                 if len(observation.text) > bound:
                     text = f"the observation after turn {turn} has {len(observation.text):,} characters"
-                    raise Broken(f"{text}; {_shorter(lab, bound, turn)}", spec, policy=who)
-                observation, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": play(env)}))
+                    raise Broken(f"{text}; {_shorter(harness, bound, turn)}", spec, policy=who)
+                observation, _, terminated, truncated, _ = harness.answer(env, ("step", {"action": play(env)}))
                 over, turn = terminated or truncated, turn + 1
-        for action in odd_actions(lab.sample):
-            env = lab.subject.make()
+        for action in odd_actions(harness.sample):
+            env = harness.subject.make()
             env.reset(options={"task": spec})
             try:
-                observation = lab.answer(env, ("step", {"action": action}))[0]
+                observation = harness.answer(env, ("step", {"action": action}))[0]
             except (Broken, NotApplicable):
                 raise
             except Exception:  # any_action_is_answered says so
                 continue
             if len(observation.text) > bound:
                 text = f"step({action!r:.60}) is answered with {len(observation.text):,} characters"
-                raise Broken(f"{text}; {_shorter(lab, bound, 1)}", spec)
+                raise Broken(f"{text}; {_shorter(harness, bound, 1)}", spec)
 
 
-def _shorter(lab: Lab, bound: int, turn: int) -> str:
-    place = lab.at("act" if turn else "start")
+def _shorter(harness: Harness, bound: int, turn: int) -> str:
+    place = harness.at("act" if turn else "start")
     return (
         f"max_observation_chars is {bound:,}: shorten what is shown, or declare a larger bound in its contract{place}"
     )
@@ -231,34 +231,34 @@ def _tells(text: str, secret: str) -> bool:
     return re.search(rf"(?<![a-z0-9]){re.escape(secret)}(?![a-z0-9])", text) is not None
 
 
-def answer_not_leaked(lab: Lab) -> None:
+def answer_not_leaked(harness: Harness) -> None:
     """No secret stands in the first observation."""
     found = False
-    for spec in lab.specs:
-        env = lab.subject.make()
+    for spec in harness.specs:
+        env = harness.subject.make()
         observation, info = env.reset(options={"task": spec})
         told = observation.text
         shown = json.dumps(plain({k: v for k, v in info.items() if k not in ("task", "obs_key")}), ensure_ascii=False)
         for secret in env.secrets():
             found = True
             if _tells(told, secret):
-                raise Broken(f"the first observation contains the secret {secret!r}{lab.at('start')}", spec)
+                raise Broken(f"the first observation contains the secret {secret!r}{harness.at('start')}", spec)
             if _tells(shown, secret):
                 raise Broken(f"the info of reset() contains the secret {secret!r}", spec)
     if not found:
         raise NotApplicable("secrets() declares none")
 
 
-def answers_keep_still(lab: Lab) -> None:
+def answers_keep_still(harness: Harness) -> None:
     """Observations and info do not change after the step that returned them, and can be written as JSON."""
-    for spec in lab.few:
-        for who in lab.players:
-            env, play = lab.subject.make(), player(who)
+    for spec in harness.few:
+        for who in harness.players:
+            env, play = harness.subject.make(), player(who)
             given: list[Any] = [env.reset(options={"task": spec})]
             then = [json.dumps(plain(given[0]))]
             over = False
-            while not over and len(given) <= lab.effort.turns:
-                answer = lab.answer(env, ("step", {"action": play(env)}))
+            while not over and len(given) <= harness.effort.turns:
+                answer = harness.answer(env, ("step", {"action": play(env)}))
                 given.append(answer)
                 then.append(json.dumps(plain(answer)))
                 over = answer[2] or answer[3]

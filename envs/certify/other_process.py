@@ -18,7 +18,7 @@ from typing import Any
 from ...tasks.spec import TaskSpec
 from ..base import TurnEnv
 from ..registry import Entry, find, make
-from .lab import Lab, Subject
+from .harness import Harness, Subject
 
 
 def address_of(target: Callable[..., TurnEnv], kwargs: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
@@ -85,8 +85,10 @@ def _module(name: str, file: str | None) -> Any:
 def main() -> None:
     """Play what standard input asks for."""
     work = json.load(sys.stdin)
-    lab = Lab(Subject("elsewhere", found(work["address"])))
-    traces = [lab.play(who, TaskSpec.from_json(spec), turns=work["turns"]).to_json() for spec, who in work["episodes"]]
+    harness = Harness(Subject("elsewhere", found(work["address"])))
+    traces = [
+        harness.play(who, TaskSpec.from_json(spec), turns=work["turns"]).to_json() for spec, who in work["episodes"]
+    ]
     print(json.dumps(traces))
 
 

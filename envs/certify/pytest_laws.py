@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from ...verdicts import Status
 from ..base import TurnEnv
 from .certify import LAWS, laboratory, tried
-from .lab import Lab
+from .harness import Harness
 from .law import Law
 
 
@@ -40,25 +40,25 @@ class EnvironmentLaws:
     seed: ClassVar[int] = 0
     """The first of the sampled seeds."""
 
-    _lab: ClassVar[Lab | None] = None
+    _lab: ClassVar[Harness | None] = None
 
     @classmethod
-    def lab(cls) -> Lab:
-        """Return the lab in which the laws are tried; made once per class."""
+    def harness(cls) -> Harness:
+        """Return the harness in which the laws are tried; made once per class."""
         if cls.__dict__.get("_lab") is None:
             # Looked up without binding, so that a plain function may stand there.
             target = next(vars(base)["env_id"] for base in cls.__mro__ if "env_id" in vars(base))
             if isinstance(target, staticmethod):
                 target = target.__func__
             cls._lab = laboratory(target, samples=cls.samples, quick=cls.quick, seed=cls.seed)
-        lab = cls._lab
-        assert lab is not None
-        return lab
+        harness = cls._lab
+        assert harness is not None
+        return harness
 
 
 def _test_of(law: Law) -> Callable[[Any], None]:
     def test(self: EnvironmentLaws) -> None:
-        verdict = tried(law, self.lab())
+        verdict = tried(law, self.harness())
         if verdict.status is Status.SKIP:
             raise unittest.SkipTest(verdict.reason)
         assert verdict.status is Status.PASS, str(verdict)

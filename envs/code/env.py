@@ -25,11 +25,11 @@ from ..tools import Tool, tool, tools_of
 from .answers import attempt_of
 from .attacks import attacks_on
 from .backends import spec_for, with_libraries
+from .episode_sandbox import EpisodeSandbox
+from .formatting import report
 from .grading import Bounds, Graded, collateral, graded
 from .near_misses import near_misses
 from .oracle import next_action
-from .room import Room
-from .words import report
 from .workbench import Workbench
 from .workspace import workspace_of
 
@@ -50,7 +50,7 @@ RULES: Mapping[How, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodeSnapshot:
     """State of an episode, as stored by a fork: its files and their progress. It cannot hold a session's state."""
 
     work: CodeTask
@@ -127,14 +127,14 @@ class CodeEnv(Workbench[CodeTask]):
     # -- an episode ---------------------------------------------------------------------------------------------
 
     async def start(self, task: CodeTask, rng: Rng) -> ObservationLike:
-        if hasattr(self, "room"):
-            await self.room.close()
+        if hasattr(self, "episode_sandbox"):
+            await self.episode_sandbox.close()
         self.work = task
         if self.work.turns and not self._limited:
             self.max_turns = self.work.turns
         files = {**self.work.files, **{path: database(script) for path, script in self.work.databases.items()}}
-        self.room = Room(self.sandbox, self._spec(), files)
-        self.first = await self.room.look()
+        self.episode_sandbox = EpisodeSandbox(self.sandbox, self._spec(), files)
+        self.first = await self.episode_sandbox.look()
         self.progress = await self._points()
         prompt = f"{self.work.prompt} {self.work.ask}".strip() if self.how == "text" else self.work.prompt
         return [message("system", RULES[self.how]), message("user", prompt)]
@@ -145,18 +145,18 @@ class CodeEnv(Workbench[CodeTask]):
         step = await acted if inspect.isawaitable(acted) else acted
         if not isinstance(step, Step):
             raise ContractError(f"an action returned a {type(step).__name__}, not a step")
-        await self.room.look()
+        await self.episode_sandbox.look()
         before, self.progress = self._potential(), await self._points()
         if not step.done:
             step = replace(step, reward=step.reward + self._potential() - before)
         else:
             step = replace(step, reward=step.reward - before)
-            await self.room.close()
+            await self.episode_sandbox.close()
         return replace(step, info={**step.info, **self._told()})
 
     def _judged(self, step: Step, score: Score) -> Step:
         step = super()._judged(step, score)
-        self.room.abandon()
+        self.episode_sandbox.abandon()
         # Take back the potential paid so far, also if a limit ends the episode.
         return replace(step, reward=step.reward - self._potential(), info={**step.info, **self._told()})
 
@@ -164,7 +164,7 @@ class CodeEnv(Workbench[CodeTask]):
         """Grade the current files in a fresh sandbox."""
         results = await self._graded(self.work.checks, self.grading_seconds)
         self.troubles += [result.trouble for result in results if result.trouble is not None]
-        extra = collateral(self.work, workspace_of(self.first), workspace_of(self.room.seen))
+        extra = collateral(self.work, workspace_of(self.first), workspace_of(self.episode_sandbox.seen))
         checks = {result.name: result.passed for result in results}
         return Score(all(checks.values()) and not extra, checks, extra)
 
@@ -176,8 +176,8 @@ class CodeEnv(Workbench[CodeTask]):
 
     def close(self) -> None:
         """Release the sandbox."""
-        if hasattr(self, "room"):
-            self.room.abandon()
+        if hasattr(self, "episode_sandbox"):
+            self.episode_sandbox.abandon()
 
     # -- tools beside those of the workbench --------------------------------------------------------------------
 
@@ -204,8 +204,8 @@ class CodeEnv(Workbench[CodeTask]):
         return with_libraries(self.limits, self.work.libraries, self.sandbox)
 
     async def _graded(self, checks: Sequence[Check], seconds: float) -> tuple[Graded, ...]:
-        workspace = workspace_of(await self.room.look())
-        return await graded(checks, self.work, workspace, self.room.backend, self._spec(), Bounds(seconds))
+        workspace = workspace_of(await self.episode_sandbox.look())
+        return await graded(checks, self.work, workspace, self.episode_sandbox.backend, self._spec(), Bounds(seconds))
 
     async def _answered(self, text: str) -> Step:
         """Apply a plain answer, and end the episode unless a visible check fails."""
@@ -213,7 +213,7 @@ class CodeEnv(Workbench[CodeTask]):
             return running(f"Your answer is empty. {self.work.ask}".strip(), self.unparsed_reward, unparsed=True)
         attempt = attempt_of(self.work, text)
         try:
-            await (await self.room.sandbox()).write_files(attempt.files)
+            await (await self.episode_sandbox.sandbox()).write_files(attempt.files)
             said = [await self.run(command) for command in attempt.commands]
         except ToolError as error:
             return running(f"Error: {error}")
@@ -244,7 +244,7 @@ class CodeEnv(Workbench[CodeTask]):
 
     def oracle(self) -> ActionLike:
         """Return the first action of the solution that is still open."""
-        return next_action(self.work, self.how, self._actions, workspace_of(self.room.seen))
+        return next_action(self.work, self.how, self._actions, workspace_of(self.episode_sandbox.seen))
 
     def random_action(self, rng: Rng) -> ActionLike:
         """Return a random tool with random arguments; with text actions, one of the task's possible answers."""
@@ -266,20 +266,27 @@ class CodeEnv(Workbench[CodeTask]):
 
     def state_key(self) -> str:
         """Return a key for the content of the workspace; with a session, also for all actions so far."""
-        said = [repr(action) for action in self._actions] if self.room.has_session else []
-        return stable_hash(self.room.seen.digest, *said).hex()[:32]
+        said = [repr(action) for action in self._actions] if self.episode_sandbox.has_session else []
+        return stable_hash(self.episode_sandbox.seen.digest, *said).hex()[:32]
 
-    def snapshot(self) -> Place:
-        return Place(self.work, self.room.seen, self.first, self.progress, self.max_turns, self.room.has_session)
+    def snapshot(self) -> CodeSnapshot:
+        return CodeSnapshot(
+            self.work,
+            self.episode_sandbox.seen,
+            self.first,
+            self.progress,
+            self.max_turns,
+            self.episode_sandbox.has_session,
+        )
 
-    def restore(self, snapshot: Place) -> None:
+    def restore(self, snapshot: CodeSnapshot) -> None:
         """Start with the files of a snapshot. It cannot hold a Python session: if there was one, replay the actions."""
         if snapshot.has_session:
             resolve(self._again(snapshot.work))
             return
         self.work, self.first, self.progress = snapshot.work, snapshot.first, snapshot.progress
         self.max_turns = snapshot.turns
-        self.room = Room(self.sandbox, self._spec(), start=snapshot.files)
+        self.episode_sandbox = EpisodeSandbox(self.sandbox, self._spec(), start=snapshot.files)
 
     async def _again(self, task: CodeTask) -> None:
         await self.start(task, Rng("env", self.task.digest))

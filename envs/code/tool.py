@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +10,8 @@ from ...tasks.rng import Rng
 from ..toolenv import ToolEnv
 from ..tools import tool
 from .backends import spec_for
-from .room import Room
-from .words import outcome
+from .episode_sandbox import EpisodeSandbox
+from .formatting import outcome
 
 
 class CodeTool(ToolEnv):
@@ -25,17 +26,17 @@ class CodeTool(ToolEnv):
         kwargs: further arguments of the environment.
     """
 
-    room: Room
+    episode_sandbox: EpisodeSandbox
 
     def __init__(self, *, sandbox: str | None = None, seconds: float = 10.0, **kwargs: Any) -> None:
         self.sandbox, self.seconds = sandbox, seconds
-        self.room = Room(sandbox, spec_for(sandbox))
+        self.episode_sandbox = EpisodeSandbox(sandbox, spec_for(sandbox))
         super().__init__(**kwargs)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
         begun = super()._begin(seed, options)
-        self.room.abandon()
-        self.room = Room(self.sandbox, spec_for(self.sandbox))
+        self.episode_sandbox.abandon()
+        self.episode_sandbox = EpisodeSandbox(self.sandbox, spec_for(self.sandbox))
         return begun
 
     @tool
@@ -45,10 +46,18 @@ class CodeTool(ToolEnv):
         Args:
             code: the program; files that it writes are kept for the next.
         """
-        done = await (await self.room.sandbox()).exec(["python3", "-"], stdin=code.encode(), timeout=self.seconds)
-        await self.room.look()
+        done = await (await self.episode_sandbox.sandbox()).exec(
+            ["python3", "-"], stdin=code.encode(), timeout=self.seconds
+        )
+        await self.episode_sandbox.look()
         return outcome(done, self.seconds)
+
+    @property
+    def room(self) -> EpisodeSandbox:
+        """Former name of ``episode_sandbox``; the next release removes it."""
+        warnings.warn("room is now called episode_sandbox", DeprecationWarning, stacklevel=2)
+        return self.episode_sandbox
 
     def close(self) -> None:
         """Release the sandbox."""
-        self.room.abandon()
+        self.episode_sandbox.abandon()

@@ -13,8 +13,8 @@ from ...tasks.code.trouble import Trouble
 from ..base import TaskT
 from ..toolenv import ToolEnv
 from ..tools import tool
-from .room import Room
-from .words import listing, matches, numbered, outcome, trouble_with
+from .episode_sandbox import EpisodeSandbox
+from .formatting import listing, matches, numbered, outcome, trouble_with
 from .workspace import workspace_of
 
 Line = Annotated[int, pydantic.Field(ge=1)]
@@ -25,9 +25,9 @@ SEARCHED = 2 * 1024 * 1024
 
 
 class Workbench(ToolEnv[TaskT]):
-    """Tools on the files of ``self.room``: reading, searching, writing, patching, and running commands or Python."""
+    """Tools on the files of the episode's sandbox: read, search, write, patch, and run commands or Python."""
 
-    room: Room
+    episode_sandbox: EpisodeSandbox
     seconds: float
     """Time limit of one command, in seconds."""
     troubles: list[Trouble]
@@ -51,7 +51,7 @@ class Workbench(ToolEnv[TaskT]):
         Args:
             path: path relative to the workspace.
         """
-        return listing(await (await self.room.sandbox()).list_files(path))
+        return listing(await (await self.episode_sandbox.sandbox()).list_files(path))
 
     @tool
     async def search(self, text: str) -> str:
@@ -63,7 +63,7 @@ class Workbench(ToolEnv[TaskT]):
         if not text or "\n" in text:
             raise ToolError("search for text within a single line")
         files, left_out, size = dict[str, str](), 0, 0
-        for path, entry in sorted(workspace_of(await self.room.look()).entries.items()):
+        for path, entry in sorted(workspace_of(await self.episode_sandbox.look()).entries.items()):
             if entry.kind == "file" and size + len(entry.content) > SEARCHED:
                 left_out += 1
             elif entry.kind == "file":
@@ -88,7 +88,7 @@ class Workbench(ToolEnv[TaskT]):
             content: full content of the file.
         """
         data = content.encode("utf-8", "replace")
-        await (await self.room.sandbox()).write_files({path: data})
+        await (await self.episode_sandbox.sandbox()).write_files({path: data})
         return f"Wrote {len(data)} bytes to {path[:200]}."
 
     @tool
@@ -105,7 +105,7 @@ class Workbench(ToolEnv[TaskT]):
             raise ToolError("give either diff, or old and new")
         before = await self._text_of(path)
         after = patched(before, diff) if diff else replaced(before, old, new)
-        await (await self.room.sandbox()).write_files({path: after.encode("utf-8", "replace")})
+        await (await self.episode_sandbox.sandbox()).write_files({path: after.encode("utf-8", "replace")})
         return f"Changed {path}. Lines: {len(after.splitlines())}."
 
     @tool
@@ -117,7 +117,7 @@ class Workbench(ToolEnv[TaskT]):
         """
         if "\0" in command:
             raise ToolError("a command cannot contain a NUL character")
-        done = await (await self.room.sandbox()).exec(command, timeout=self.seconds)
+        done = await (await self.episode_sandbox.sandbox()).exec(command, timeout=self.seconds)
         return self._came_of(done)
 
     @tool
@@ -127,11 +127,11 @@ class Workbench(ToolEnv[TaskT]):
         Args:
             code: Python statements.
         """
-        done = await (await self.room.session()).run(code, timeout=self.seconds)
+        done = await (await self.episode_sandbox.session()).run(code, timeout=self.seconds)
         return self._came_of(done)
 
     async def _text_of(self, path: str) -> str:
-        content = await (await self.room.sandbox()).read_file(path, limit=READ)
+        content = await (await self.episode_sandbox.sandbox()).read_file(path, limit=READ)
         return content.decode("utf-8", "replace")
 
     def _came_of(self, done: ExecResult) -> str:

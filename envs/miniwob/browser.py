@@ -15,9 +15,9 @@ from ...errors import ToolError
 from ...tasks.miniwob.suite import MiniwobTask, page_of
 from ..web.browser import Button, Wanted
 from ..web.chromium.browser import typing
-from ..web.chromium.film import Film
 from ..web.chromium.loop import LOOP
 from ..web.chromium.pool import pool
+from ..web.chromium.recorder import Recorder
 from ..web.page import Page
 from .chromium import Window, failing, told
 from .loaded import begun, loaded
@@ -75,9 +75,9 @@ class MiniwobBrowser:
         return await LOOP.run(opened())  # created on the loop: closes itself if its caller has given up
 
     @property
-    def film(self) -> Film:
+    def recorder(self) -> Recorder:
         """The recorder of the episode."""
-        return self.window.film
+        return self.window.recorder
 
     @property
     def utterance(self) -> str:

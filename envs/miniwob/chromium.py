@@ -16,14 +16,14 @@ from urllib.parse import unquote, urlsplit
 from ...errors import EnvironmentFailedError, InfrastructureError, ToolError
 from ...tasks.miniwob.suite import HOST, INSTALL, MiniwobTask, installed
 from ...tasks.web.simulators.http import Request, Response
-from ..web.chromium.film import Film
 from ..web.chromium.pool import pool
+from ..web.chromium.recorder import Recorder
 from .looking import FRAMES
 
 if TYPE_CHECKING:
     from playwright.async_api import FloatRect, JSHandle, Page, Route
 
-    from ..web.chromium.seat import Seat
+    from ..web.chromium.browser_slot import BrowserSlot
 
 TALL = 210, 700
 """Heights of the drawn part of a page, in pixels: MiniWoB's, and FlightWoB's."""
@@ -107,7 +107,7 @@ class Window:
         self.violations: list[str] = []
         self.utterance = ""
         self._begun = self._runs = False
-        self._seat: Seat | None = None
+        self._slot: BrowserSlot | None = None
 
     async def load(self) -> None:
         """Load the page, which does not depend on a seed.
@@ -117,13 +117,13 @@ class Window:
             EnvironmentFailedError: the page does not load.
         """
         async with pool().works:
-            seat = self._seat = await pool().take(Nowhere(), self.trace)
-            self.page: Page = seat.page
-            self.film = Film(pool(), seat, self.picture)
+            slot = self._slot = await pool().take(Nowhere(), self.trace)
+            self.page: Page = slot.page
+            self.recorder = Recorder(pool(), slot, self.picture)
             async with self._failing("does not load"):
-                await seat.context.route("**/*", self._serve)
+                await slot.context.route("**/*", self._serve)
                 await self.page.add_init_script(FRAMES)
-                seat.context.on("page", self._refuse_window)
+                slot.context.on("page", self._refuse_window)
                 self.page.on("dialog", self._dismiss)
                 await self.page.goto(self.url, timeout=PATIENCE)
                 await self.page.wait_for_selector("#sync-task-cover", state="attached", timeout=PATIENCE)
@@ -155,7 +155,7 @@ class Window:
     @property
     def alive(self) -> bool:
         """Whether an episode can start in this window, in a browser that is not about to close."""
-        return self._seat is not None and self._seat.alive and not self._seat.chromium.retired
+        return self._slot is not None and self._slot.alive and not self._slot.chromium.retired
 
     @contextlib.asynccontextmanager
     async def _failing(self, how: str) -> AsyncIterator[None]:
@@ -205,11 +205,11 @@ class Window:
 
     async def close(self) -> None:
         """Close the window; may be called again."""
-        seat, self._seat = self._seat, None
-        if seat is not None and self.trace is None:
-            pool().leave_aside(seat)
-        elif seat is not None:
-            await pool().leave(seat)  # writes the trace
+        slot, self._slot = self._slot, None
+        if slot is not None and self.trace is None:
+            pool().leave_in_background(slot)
+        elif slot is not None:
+            await pool().leave(slot)  # writes the trace
 
     # -- blocked navigation -----------------------------------------------------------------------------------------
 

@@ -77,9 +77,9 @@ class Loaded:
         if len(paths) >= MOST:
             if not self._waiting or time.monotonic() - self._waiting[0][0] < STALE:
                 return
-            self._aside(self._waiting.pop(0)[1].close())
+            self._in_background(self._waiting.pop(0)[1].close())
         self._making.append(path)
-        self._aside(self._load(path))
+        self._in_background(self._load(path))
 
     async def empty(self) -> None:
         """Close all waiting windows."""
@@ -100,9 +100,9 @@ class Loaded:
         """Close windows that died, or that keep a retired browser open."""
         for pair in [pair for pair in self._waiting if not pair[1].alive]:
             self._waiting.remove(pair)
-            self._aside(pair[1].close())
+            self._in_background(pair[1].close())
 
-    def _aside(self, work: Any) -> None:
+    def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

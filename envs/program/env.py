@@ -14,7 +14,7 @@ from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
 from ..base import NearMiss, TaskT
 from ..code.backends import spec_for
-from ..code.room import Room
+from ..code.episode_sandbox import EpisodeSandbox
 from ..fork import Forks
 from ..messages import Action, ActionLike, Observation, ObservationLike, ToolCall, message
 from ..step import Step, running
@@ -78,8 +78,8 @@ class ProgramEnv(ToolEnv[TaskT]):
             # The order of a set must be the same when the programs are run again.
             self._spec = spec_for(sandbox, relaxed).model_copy(update={"env": {"PYTHONHASHSEED": "0"}})
             self.forks = Forks.REPLAY
-            self.room = Room(sandbox, self._spec)
-            self._tools = PythonTools((), self.room)
+            self.episode_sandbox = EpisodeSandbox(sandbox, self._spec)
+            self._tools = PythonTools((), self.episode_sandbox)
         super().__init__(**kwargs)
 
     # -- programs -----------------------------------------------------------------------------------------------
@@ -135,8 +135,8 @@ class ProgramEnv(ToolEnv[TaskT]):
         begun = super()._begin(seed, options)
         self._programs, self._ran = (), []
         if self.how == "python":
-            self.room.abandon()
-            self.room = Room(self.sandbox, self._spec)
+            self.episode_sandbox.abandon()
+            self.episode_sandbox = EpisodeSandbox(self.sandbox, self._spec)
         return begun
 
     # ``Any``: the environment behind this class may promise something narrower, which an override must not widen.
@@ -149,7 +149,9 @@ class ProgramEnv(ToolEnv[TaskT]):
         first = Observation.of(await started if inspect.isawaitable(started) else started)
         with self._as_tools():
             tools = self.tools
-        self._tools = PythonTools(tools, self.room, groups=self.groups, calls=self.program_calls, perform=self.perform)
+        self._tools = PythonTools(
+            tools, self.episode_sandbox, groups=self.groups, calls=self.program_calls, perform=self.perform
+        )
         return Observation((message("system", self.manual(self._tools.module)), *first.messages))
 
     def act(self, action: Action) -> Any:
@@ -166,7 +168,7 @@ class ProgramEnv(ToolEnv[TaskT]):
         failed = [name for ran in self._ran for name in ran.failed]
         told = {"calls": calls, **({"tool_errors": [*step.info.get("tool_errors", ()), *failed]} if failed else {})}
         if step.done:
-            await self.room.close()
+            await self.episode_sandbox.close()
         return replace(step, info={**step.info, **told})
 
     async def _said(self, code: str) -> Step:
@@ -188,13 +190,13 @@ class ProgramEnv(ToolEnv[TaskT]):
 
     def _judged(self, step: Step, score: Score) -> Step:
         if self.how == "python":
-            self.room.abandon()
+            self.episode_sandbox.abandon()
         return super()._judged(step, score)
 
     def close(self) -> None:
         """Release the sandbox."""
         if self.how == "python":
-            self.room.abandon()
+            self.episode_sandbox.abandon()
         super().close()
 
     # -- for certification, demonstrations and forks ------------------------------------------------------------

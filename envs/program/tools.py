@@ -11,8 +11,8 @@ from typing import Any
 from ...errors import ToolError, UnparseableError
 from ...sandboxes.result import ExecResult
 from ...sandboxes.sandbox import Session
-from ..code.room import Room
-from ..code.words import outcome
+from ..code.episode_sandbox import EpisodeSandbox
+from ..code.formatting import outcome
 from ..messages import ToolCall, clip
 from ..tools import Tool, jsonable
 from .module import Module
@@ -42,7 +42,7 @@ class Ran:
 
 
 class PythonTools:
-    """Runs programs in the Python session of a room; the tools are functions of a module there, called ``apis``.
+    """Runs programs in the Python session of a sandbox; the tools are functions of a module there, called ``apis``.
 
     A call is made as a ``ToolEnv`` makes it: arguments are checked against the schema, and what does not fit, like
     whatever the tool raises, is an ``ApiError`` inside. After a successful call of a tool that ends the episode every
@@ -50,7 +50,7 @@ class PythonTools:
 
     Args:
         tools: what can be called, bound.
-        room: whose session runs the programs; it is opened with the first.
+        episode_sandbox: sandbox whose Python session runs the programs; the first program opens it.
         groups: namespaces, see ``function_of``.
         name: the name of the module.
         calls: the largest number of calls of one program.
@@ -63,14 +63,14 @@ class PythonTools:
     def __init__(
         self,
         tools: Sequence[Tool],
-        room: Room,
+        episode_sandbox: EpisodeSandbox,
         *,
         groups: Iterable[str] = (),
         name: str = "apis",
         calls: int = 1000,
         perform: Perform | None = None,
     ) -> None:
-        self.module, self.room, self.calls = Module(tools, groups, name), room, calls
+        self.module, self.episode_sandbox, self.calls = Module(tools, groups, name), episode_sandbox, calls
         self._perform = perform or _performed
         self._tools = {tool.name: tool for tool in tools}
         self._ready: Session | None = None
@@ -97,7 +97,7 @@ class PythonTools:
 
     async def _session(self) -> Session:
         """Return the session, with the module in it."""
-        session = await self.room.session()
+        session = await self.episode_sandbox.session()
         if session is not self._ready:
             made = await session.run(self.module.source(), timeout=30.0)
             if not made.ok:  # a file that an earlier program left may stand where the standard library should

@@ -15,9 +15,9 @@ from ..messages import clip
 from ..toolenv import ToolEnv
 from ..tools import Tool, quoted, tool
 from .progress import Answer, Limits, Progress
+from .prompts import enclosed, finds, hit_line, left, page_text
 from .reading import PART_WORDS, Excerpt, excerpt, length, line, meant, named, parts, passages, snippet
 from .retrieval.retriever import Retriever
-from .telling import enclosed, finds, hit_line, left, page_text
 
 MOST_HITS = 10
 HITS = Annotated[int, pydantic.Field(ge=1, le=MOST_HITS)]

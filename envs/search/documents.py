@@ -15,8 +15,8 @@ from ..messages import ActionLike, ObservationLike, ToolCall
 from ..tools import Tool
 from .env import SearchEnv
 from .near_misses import GUESSES
+from .prompts import enclosed, page_text
 from .reading import PART_WORDS, Excerpt, excerpt, length, places
-from .telling import enclosed, page_text
 
 RULES = " ".join(
     (

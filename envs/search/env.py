@@ -12,8 +12,8 @@ from ...errors import UsageError
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
+from ...tasks.search.custom_questions import questions_of
 from ...tasks.search.family import SEARCH_FAMILY, SearchFamily
-from ...tasks.search.own import questions_of
 from ...tasks.search.task import SearchTask
 from ..base import NearMiss
 from ..contract import Contract
@@ -26,10 +26,10 @@ from .judging import Measures, measure, score
 from .near_misses import near_misses
 from .oracle import next_action, random_act
 from .progress import LIMITS, Limits, Progress
+from .prompts import introduction
 from .reading import PART_WORDS, SNIPPET_WORDS
 from .retrieval.engines import retriever_for
 from .retrieval.retriever import Retriever
-from .telling import introduction
 
 How = Literal["tools", "tags"]
 Reward = Literal["success", "em", "f1", "checks"]
@@ -48,7 +48,7 @@ REWARDS: Mapping[str, Callable[[Score, Measures], float]] = {
 
 
 @dataclass(frozen=True)
-class Place:
+class SearchSnapshot:
     """State of an episode, as stored by a fork."""
 
     work: SearchTask
@@ -76,7 +76,7 @@ class SearchEnv(SearchTools):
         words: limit of retrieved words shown; omitted, the level's own.
         templates: names of the templates to draw tasks from; omitted, all.
         pages: number of pages of every fictional wiki; omitted, the level's own.
-        questions: path of a file with your own questions; see ``tasks/search/own.py``.
+        questions: path of a file with your own questions; see ``tasks/search/custom_questions.py``.
         corpus: path of the corpus for them, a file written by ``turnwise tasks build-corpus``; omitted if ``retriever``
             is a URL.
         brief: show the question without the rules, and no remaining budget; for models with a short context.
@@ -163,7 +163,7 @@ class SearchEnv(SearchTools):
         """Take the questions of another family from now on, and return the environment.
 
         Args:
-            questions: the task family, such as ``GivenQuestions``.
+            questions: the task family, such as ``ProvidedQuestions``.
         """
         self.tasks = partial(_itself, questions)  # type: ignore[method-assign]
         return self
@@ -237,12 +237,12 @@ class SearchEnv(SearchTools):
         shown = sorted(now.shown.items())
         return stable_hash(repr((now.searched, shown, now.opened, now.words, now.answer))).hex()[:32]
 
-    def snapshot(self) -> Place:
+    def snapshot(self) -> SearchSnapshot:
         """Return the episode's state; pages and indices never change, so copies share them."""
         assert self.work is not None
-        return Place(self.work, self.engine, self.progress, self.limits, self.max_turns)
+        return SearchSnapshot(self.work, self.engine, self.progress, self.limits, self.max_turns)
 
-    def restore(self, snapshot: Place) -> None:
+    def restore(self, snapshot: SearchSnapshot) -> None:
         """Continue from a snapshot."""
         self.work, self.engine, self.progress = snapshot.work, snapshot.engine, snapshot.progress
         self.limits, self.max_turns = snapshot.limits, snapshot.turns

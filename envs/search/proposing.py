@@ -10,10 +10,10 @@ from ...errors import ToolError
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
-from ...tasks.search.asking.catalogue import TEMPLATES
 from ...tasks.search.family import SearchFamily
 from ...tasks.search.matching import betrayed, contained, normalised
 from ...tasks.search.task import SearchTask
+from ...tasks.search.templates.catalogue import TEMPLATES
 from ..base import NearMiss
 from ..messages import ActionLike, ObservationLike, ToolCall
 from ..tools import Tool, tool

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...tasks.search.document import Document, phrase
-from .retrieval.words import STOP_WORDS
+from .retrieval.tokenize import STOP_WORDS
 
 PART_WORDS = 400
 """Words of one part; a longer page is opened in parts."""

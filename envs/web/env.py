@@ -30,8 +30,8 @@ from .html.browser import HtmlBrowser
 from .near_misses import near_misses
 from .oracle import next_action, solution
 from .page import Page
+from .page_driver import UiAction, ui_action
 from .recording.recorded import RecordedTools
-from .walk import Did, did
 
 Drawn = Literal["html", "chromium"]
 ENDING = (
@@ -43,7 +43,7 @@ INSTEAD = "record with browser='chromium' (turnwise/Web-v1); what was played wit
 
 
 @dataclass(frozen=True)
-class Place:
+class WebSnapshot:
     """State of an episode, as stored by a fork without a browser window."""
 
     work: WebTask
@@ -51,7 +51,7 @@ class Place:
     browser: HtmlBrowser
     page: Page
     ending: Ending | None
-    did: tuple[Did, ...]
+    did: tuple[UiAction, ...]
     turns: int
     first: str
 
@@ -85,8 +85,8 @@ class WebEnv(RecordedTools[WebTask]):
     sites: Sites
     _first: str = ""
     """URL of the first page of the episode."""
-    _did: tuple[Did, ...] = ()
-    _planned: tuple[Did, ...] | None = None
+    _did: tuple[UiAction, ...] = ()
+    _planned: tuple[UiAction, ...] | None = None
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class WebEnv(RecordedTools[WebTask]):
         """Return the next action of the solution."""
         return next_action(self.plan(), self._did, self.page, first_url=self._first)
 
-    def plan(self) -> tuple[Did, ...]:
+    def plan(self) -> tuple[UiAction, ...]:
         """Return the solution of the task from its start; computed on first use."""
         if self._planned is None:
             assert self.work is not None
@@ -204,7 +204,7 @@ class WebEnv(RecordedTools[WebTask]):
 
     def acted(self, calls: Sequence[ToolCall]) -> None:
         """Record the agent's calls, to know which actions of the solution are done."""
-        self._did = (*self._did, *(did(call, self.page) for call in calls))
+        self._did = (*self._did, *(ui_action(call, self.page) for call in calls))
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """Return plays that almost solve the task, and cheats."""
@@ -230,17 +230,17 @@ class WebEnv(RecordedTools[WebTask]):
         changes = json.dumps([[change.table, change.id, change.after] for change in self.sites.changes()])
         return stable_hash(changes, self.page.url, self.page.text, repr(self.ending)).hex()[:32]
 
-    def snapshot(self) -> Place:
+    def snapshot(self) -> WebSnapshot:
         """Return the episode's state, with a copy of its rows."""
         assert self.work is not None
         if not isinstance(self.browser, HtmlBrowser):
             raise ToolError("an environment with a browser window cannot be copied; fork it by replay")
         sites = self.sites.fork()
-        return Place(
+        return WebSnapshot(
             self.work, sites, self.browser.fork(sites), self.page, self.ending, self._did, self.max_turns, self._first
         )
 
-    def restore(self, snapshot: Place) -> None:
+    def restore(self, snapshot: WebSnapshot) -> None:
         """Continue from a snapshot, which does not change."""
         self.work, self.sites = snapshot.work, snapshot.sites.fork()
         self.browser = snapshot.browser.fork(self.sites)

@@ -10,7 +10,7 @@ from ...tasks.rows.expected import Evidence
 from ...tasks.web.templates.task import WebTask
 from ..base import NearMiss
 from ..messages import ActionLike, ToolCall
-from .walk import Did
+from .page_driver import UiAction
 
 ENDS = ("send_msg_to_user", "report_infeasible")
 WAYS_OUT = {
@@ -24,7 +24,7 @@ WAYS_OUT = {
 """URLs out of an episode, by their targets. An agent that requests one does not succeed, whatever else it does."""
 
 
-def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:
+def near_misses(work: WebTask, acts: Sequence[UiAction]) -> Mapping[str, NearMiss]:
     """Return ways to play that must not succeed, by name.
 
     Args:
@@ -40,23 +40,29 @@ def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:
     if work.answer is not None:
         found["the right acts and another answer"] = _playing((*before, _done("nobody-1234567")))
     if work.refusal is not None:
-        found["a refusal without the fact"] = _playing((*before, Did("report_infeasible", arguments={"reason": "No."})))
+        found["a refusal without the fact"] = _playing(
+            (*before, UiAction("report_infeasible", arguments={"reason": "No."}))
+        )
         if isinstance(fact := work.refusal.evidence, Evidence):
-            listed = Did("report_infeasible", arguments={"reason": " ".join((*fact.facts, *fact.rivals, "2001-01-01"))})
+            listed = UiAction(
+                "report_infeasible", arguments={"reason": " ".join((*fact.facts, *fact.rivals, "2001-01-01"))}
+            )
             found["a refusal that lists what the fact might be"] = _playing((*before, listed))
         found["a claim that it is done"] = _playing((*before, _done("Done.")))
     else:
-        found["a refusal"] = _playing((*before, Did("report_infeasible", arguments={"reason": "It cannot be done."})))
+        found["a refusal"] = _playing(
+            (*before, UiAction("report_infeasible", arguments={"reason": "It cannot be done."}))
+        )
     for what, url in WAYS_OUT.items():
-        found[f"a way out to {what}"] = _playing((Did("goto", arguments={"url": url}), *acts))
+        found[f"a way out to {what}"] = _playing((UiAction("goto", arguments={"url": url}), *acts))
     return found
 
 
-def _done(text: str) -> Did:
-    return Did("send_msg_to_user", arguments={"text": text})
+def _done(text: str) -> UiAction:
+    return UiAction("send_msg_to_user", arguments={"text": text})
 
 
-def _playing(acts: Sequence[Did]) -> NearMiss:
+def _playing(acts: Sequence[UiAction]) -> NearMiss:
     def play(env: Any) -> ActionLike:
         own = env.unwrapped
         number = own.turn

@@ -8,10 +8,10 @@ from ...tasks.web.templates.task import WebTask
 from ..messages import ToolCall
 from .html.browser import HtmlBrowser
 from .page import Page
-from .walk import Did, PageWalk
+from .page_driver import PageDriver, UiAction
 
 
-def solution(work: WebTask, browser: HtmlBrowser, accounts: Mapping[str, tuple[str, str]]) -> tuple[Did, ...]:
+def solution(work: WebTask, browser: HtmlBrowser, accounts: Mapping[str, tuple[str, str]]) -> tuple[UiAction, ...]:
     """Return the actions that solve a task from its start.
 
     Args:
@@ -19,12 +19,12 @@ def solution(work: WebTask, browser: HtmlBrowser, accounts: Mapping[str, tuple[s
         browser: a browser without a window, at the beginning of the task.
         accounts: user name and password by site.
     """
-    walk = PageWalk(browser, accounts)
-    work.solve(walk)
-    return tuple(walk.did)
+    driver = PageDriver(browser, accounts)
+    work.solve(driver)
+    return tuple(driver.actions)
 
 
-def next_action(acts: Sequence[Did], done: Sequence[Did], page: Page, *, first_url: str) -> ToolCall:
+def next_action(acts: Sequence[UiAction], done: Sequence[UiAction], page: Page, *, first_url: str) -> ToolCall:
     """Return the first action of a solution that is not done yet.
 
     Args:
@@ -38,7 +38,7 @@ def next_action(acts: Sequence[Did], done: Sequence[Did], page: Page, *, first_u
         if act in past:
             past.remove(act)
             continue
-        if act.aim is not None and not act.aim.is_on(page):  # the episode has left the way of the solution
+        if act.element is not None and not act.element.is_on(page):  # the episode has left the way of the solution
             return ToolCall("go_back") if page.url != first_url else ToolCall("noop")
         return ToolCall(*act.call(page))
     return ToolCall("noop")

@@ -21,16 +21,16 @@ from ..runner.trees import left_behind, remove_tree
 from ..spec import SandboxSpec
 from . import seccomp
 from .arguments import arguments, mounting
-from .berth import Berth, make_berth, remove_berth
-from .cell import BubblewrapCell
 from .cgroups import Cgroups, here
 from .promises import notes, promises, unavailable
 from .rootfs import RUNNER, prepare, root_of
+from .runner_process import BubblewrapProcess
 from .uids import Uids
+from .warm_slot import WarmSlot, make_slot, remove_slot
 
 NUMBERS = count(1)
 SPARE = 2
-"""Berths that are kept ready."""
+"""Warm slots that are kept ready."""
 
 
 class BubblewrapBackend(RunnerBackend):
@@ -48,7 +48,7 @@ class BubblewrapBackend(RunnerBackend):
         self._prepared: Path | None = None
         self._mounts = True
         """Whether sandboxes can have file systems that limit the number of files."""
-        self._berths: list[asyncio.Task[Berth]] = []
+        self._slots: list[asyncio.Task[WarmSlot]] = []
 
     async def probe(self) -> Capabilities:
         if self._found is None:
@@ -79,7 +79,7 @@ class BubblewrapBackend(RunnerBackend):
     async def _trial(self) -> str:
         """Make one, run something in it, and end it; what is wrong, if anything is."""
         try:
-            made = await self.begun(await self.make_cell(SandboxSpec()), SandboxSpec())
+            made = await self.open_sandbox(await self.start_runner(SandboxSpec()), SandboxSpec())
             try:
                 tried = await made.exec(["/bin/sh", "-c", "echo works"])
             finally:
@@ -96,34 +96,34 @@ class BubblewrapBackend(RunnerBackend):
             prepare(self._prepared)
         return self._prepared
 
-    async def make_cell(self, spec: SandboxSpec) -> BubblewrapCell:
+    async def start_runner(self, spec: SandboxSpec) -> BubblewrapProcess:
         root = root_of(spec, self._ready())
-        berth = await self._take()
+        slot = await self._take()
         try:
-            if berth.group is not None:
-                berth.group.limit(spec.limits)
+            if slot.group is not None:
+                slot.group.limit(spec.limits)
             mounted = self._ready() if self._mounts else None
             told = arguments(spec, root, mounted)
-            berth.depart(seccomp.program(), told, mounting(spec.limits, mounted), command(root.python, RUNNER))
+            slot.launch(seccomp.program(), told, mounting(spec.limits, mounted), command(root.python, RUNNER))
         except BaseException:
-            await remove_berth(berth, self._uids)
+            await remove_slot(slot, self._uids)
             raise
         finally:
-            self._berths += [asyncio.ensure_future(self._berth()) for _ in range(SPARE - len(self._berths))]
-        return BubblewrapCell(berth, self._uids)
+            self._slots += [asyncio.ensure_future(self._slot()) for _ in range(SPARE - len(self._slots))]
+        return BubblewrapProcess(slot, self._uids)
 
-    async def _take(self) -> Berth:
-        """A berth that is ready, or about to be."""
-        making = self._berths.pop(0) if self._berths else asyncio.ensure_future(self._berth())
+    async def _take(self) -> WarmSlot:
+        """A slot that is ready, or about to be."""
+        making = self._slots.pop(0) if self._slots else asyncio.ensure_future(self._slot())
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
-            self._berths.append(making)  # for the next
+            self._slots.append(making)  # for the next
             raise
 
-    async def _berth(self) -> Berth:
+    async def _slot(self) -> WarmSlot:
         name = f"turnwise-{this_process()}-{next(NUMBERS):06d}"
-        return await make_berth(name, self.cgroups, self._uids, self._mounts)
+        return await make_slot(name, self.cgroups, self._uids, self._mounts)
 
     async def reap(self) -> Reaped:
         return await LOOP.run(self._reap())
@@ -146,10 +146,10 @@ class BubblewrapBackend(RunnerBackend):
         await LOOP.run(self._close())
 
     async def _remove_berths(self) -> None:
-        berths, self._berths = self._berths, []
-        for made in await asyncio.gather(*berths, return_exceptions=True):
-            if isinstance(made, Berth):
-                await remove_berth(made, self._uids)
+        slots, self._slots = self._slots, []
+        for made in await asyncio.gather(*slots, return_exceptions=True):
+            if isinstance(made, WarmSlot):
+                await remove_slot(made, self._uids)
 
     async def _close(self) -> None:
         await self._remove_berths()

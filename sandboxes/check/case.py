@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ..spec import Limit
-from .lab import Lab
+from .harness import Harness
 
-Try = Callable[[Lab], Awaitable[str]]
+Try = Callable[[Harness], Awaitable[str]]
 """Tries a case: returns the evidence that all is well, or raises ``Failed`` or ``NotApplicable``."""
 
 

@@ -22,6 +22,7 @@ from .contract.life import LIFE_CASES
 from .contract.outputs import OUTPUT_CASES
 from .contract.sessions import SESSION_CASES
 from .contract.snapshots import SNAPSHOT_CASES
+from .harness import Harness, held_as, works
 from .host import Host
 from .hostile.asking import ASKING_CASES
 from .hostile.files import HOSTILE_FILE_CASES
@@ -34,7 +35,6 @@ from .hostile.owners import OWNER_CASES
 from .hostile.processes import PROCESS_CASES
 from .hostile.resources import RESOURCE_CASES
 from .hostile.secrets import SECRET_CASES
-from .lab import Lab, held_as, works
 from .report import Report, Verdict
 
 CASES: tuple[Case, ...] = tuple(
@@ -93,10 +93,10 @@ async def check(
         found = await backend.probe()
         if not found.available:
             raise SandboxUnavailableError(f"cannot check {found.backend} here: {found.why}")
-        lab = Lab(backend, found, host, kills)
+        harness = Harness(backend, found, host, kills)
         verdicts = []
         for case in sorted(chosen, key=lambda case: case.confines):
-            verdicts.append(await tried(case, lab))
+            verdicts.append(await tried(case, harness))
             if on_verdict is not None:
                 on_verdict(verdicts[-1])
         return Report(tuple(verdicts), found)
@@ -114,54 +114,54 @@ def chosen_cases(wanted: Collection[int | str]) -> tuple[Case, ...]:
     return choose(wanted, by_word, "case", "1 to 48 and from 101 on, or names")
 
 
-async def tried(case: Case, lab: Lab) -> Verdict:
+async def tried(case: Case, harness: Harness) -> Verdict:
     """Try one case, and return the verdict."""
     began = time.perf_counter()
-    status, evidence = await _status(case, lab)
+    status, evidence = await _status(case, harness)
     return Verdict(case.number, case.name, case.about, status, evidence, time.perf_counter() - began)
 
 
-async def _status(case: Case, lab: Lab) -> tuple[Status, str]:
-    if case.confines and not lab.found.confines:
-        return Status.SKIP, f"not promised: {lab.found.backend} confines nothing"
+async def _status(case: Case, harness: Harness) -> tuple[Status, str]:
+    if case.confines and not harness.found.confines:
+        return Status.SKIP, f"not promised: {harness.found.backend} confines nothing"
     for limit in case.needs:
-        if limit in lab.absent:
-            return Status.SKIP, f"declared absent: {limit}: {lab.absent[limit]}"
-    status, evidence = await _attempted(case, lab)
-    found = [*await _cleared(lab), *lab.host.harmed()]
+        if limit in harness.absent:
+            return Status.SKIP, f"declared absent: {limit}: {harness.absent[limit]}"
+    status, evidence = await _attempted(case, harness)
+    found = [*await _cleared(harness), *harness.host.harmed()]
     try:
-        await works(await lab.create())
+        await works(await harness.create())
     except Exception as error:
         found.append(f"the next sandbox does not work: {_words(error)}")
-    found += await _cleared(lab)
+    found += await _cleared(harness)
     if not found:
         return status, evidence
     afterwards = f"afterwards {'; '.join(found[:4])}" + (f" and {len(found) - 4} more" if len(found) > 4 else "")
     return Status.FAIL, afterwards if status is Status.PASS else f"{evidence}; {afterwards}"
 
 
-async def _attempted(case: Case, lab: Lab) -> tuple[Status, str]:
+async def _attempted(case: Case, harness: Harness) -> tuple[Status, str]:
     try:
-        if case.confines and (shared := await lab.outside()):
+        if case.confines and (shared := await harness.outside()):
             return Status.FAIL, shared
-        return Status.PASS, await asyncio.wait_for(case.attempt(lab), case.seconds)
+        return Status.PASS, await asyncio.wait_for(case.attempt(harness), case.seconds)
     except NotApplicable as error:
         return Status.SKIP, str(error)
     except TimeoutError:
         return Status.FAIL, f"it has not ended within {case.seconds:g} s"
     except Exception as error:
-        best = [limit for limit in case.needs if held_as(lab.found, limit) is Enforcement.BEST_EFFORT]
+        best = [limit for limit in case.needs if held_as(harness.found, limit) is Enforcement.BEST_EFFORT]
         if best and isinstance(error, Failed):
-            held = lab.found.limits[best[0]]
+            held = harness.found.limits[best[0]]
             return Status.SKIP, f"declared best effort: {best[0]}: {held.how}; here: {error}"
         return Status.FAIL, _words(error)
 
 
-async def _cleared(lab: Lab) -> list[str]:
+async def _cleared(harness: Harness) -> list[str]:
     try:
-        return [f"left over: {each}" for each in await asyncio.wait_for(lab.clear(), 30.0)]
+        return [f"left over: {each}" for each in await asyncio.wait_for(harness.clear(), 30.0)]
     except Exception as error:
-        lab.made.clear()
+        harness.made.clear()
         return [f"sandboxes could not be destroyed: {_words(error)}"]
 
 

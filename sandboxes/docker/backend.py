@@ -13,12 +13,12 @@ from ..runner.backend import RunnerBackend
 from ..runner.warm import AGE
 from ..spec import SandboxSpec
 from . import containers
-from .cell import DockerCell
 from .config import any_user, container_config
 from .engine import Engine
 from .prepare import Prepared, start_command
 from .probe import capabilities, unavailable
 from .resolve import Images
+from .runner_process import DockerProcess
 from .stream import attach
 
 RUNTIME = "TURNWISE_DOCKER_RUNTIME"
@@ -62,7 +62,7 @@ class DockerBackend(RunnerBackend):
         await super().close()
         await LOOP.run(self._close())
 
-    async def make_cell(self, spec: SandboxSpec) -> DockerCell:
+    async def start_runner(self, spec: SandboxSpec) -> DockerProcess:
         try:
             return await self._started(spec, await self._image(spec))
         except SandboxError as error:
@@ -81,19 +81,19 @@ class DockerBackend(RunnerBackend):
                 self._found = await self._engine.ask(capabilities, self._engine.where, self.name, self._runtime)
             except (SandboxUnavailableError, SandboxError) as error:
                 return unavailable(self.name, str(error))
-            self.behind.do(self._reap())
+            self.background.start(self._reap())
         return self._found
 
-    async def _started(self, spec: SandboxSpec, image: Prepared) -> DockerCell:
+    async def _started(self, spec: SandboxSpec, image: Prepared) -> DockerProcess:
         """Return a started container; if the caller stops waiting, it is removed as soon as it has started."""
         making = asyncio.ensure_future(self._make(spec, image))
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
-            self.behind.do(removed(making))
+            self.background.start(removed(making))
             raise
 
-    async def _make(self, spec: SandboxSpec, image: Prepared) -> DockerCell:
+    async def _make(self, spec: SandboxSpec, image: Prepared) -> DockerProcess:
         config = container_config(
             spec,
             image=image.id,
@@ -112,9 +112,9 @@ class DockerBackend(RunnerBackend):
             except BaseException:
                 if attachment is not None:
                     attachment.writer.transport.abort()
-                self.behind.do(self._engine.ask(containers.remove, container))
+                self.background.start(self._engine.ask(containers.remove, container))
                 raise
-        return DockerCell(self._engine, container, attachment, pid)
+        return DockerProcess(self._engine, container, attachment, pid)
 
     async def _reap(self) -> Reaped:
         """Remove leftovers of dead owners, until there are no more."""
@@ -132,10 +132,10 @@ class DockerBackend(RunnerBackend):
             return Reaped()  # without an engine there are no containers
 
     async def _close(self) -> None:
-        await self.behind.settle()
+        await self.background.drain()
         self._engine.close()
 
 
-async def removed(making: asyncio.Future[DockerCell]) -> None:
-    """Wait until a cell is made, and remove it."""
+async def removed(making: asyncio.Future[DockerProcess]) -> None:
+    """Wait until a process is made, and remove it."""
     await (await making).kill()

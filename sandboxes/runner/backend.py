@@ -1,4 +1,4 @@
-"""``RunnerBackend``: the shared part of backends whose sandboxes have the runner; each backend only makes cells."""
+"""``RunnerBackend``: the shared part of backends whose sandboxes have the runner; each backend only makes runners."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from ..sandbox import Sandbox
 from ..snapshot import Snapshot
 from ..spec import SandboxSpec
 from .archives import unpacked
-from .behind import Behind
-from .cell import Cell
+from .background import BackgroundTasks
 from .files import entries_of
 from .inside import RunnerSandbox
-from .warm import WarmCells
+from .runner_process import RunnerProcess
+from .warm import WarmRunners
 
 
 class RunnerBackend(Backend):
-    """Makes sandboxes from cells. A derived class implements ``probe``, ``reap`` and ``make_cell``."""
+    """Makes sandboxes from runners. A derived class implements ``probe``, ``reap`` and ``start_runner``."""
 
     def __init__(self) -> None:
         self._made: set[RunnerSandbox] = set()
-        self.behind = Behind()
+        self.background = BackgroundTasks()
         """Tasks in the background."""
-        self._warm = WarmCells(self.behind)
+        self._warm = WarmRunners(self.background)
 
     def keep_ready(self, n: int) -> None:
         self._warm.size = n
 
     @abstractmethod
-    async def make_cell(self, spec: SandboxSpec) -> Cell:
+    async def start_runner(self, spec: SandboxSpec) -> RunnerProcess:
         """Return a started runner, confined by the spec; on the sandboxes' loop. If this fails, nothing is left.
 
         Raises:
             SandboxError: it could not be made this time.
         """
 
-    def workdir_of(self, cell: Cell, spec: SandboxSpec) -> str:
+    def workdir_of(self, process: RunnerProcess, spec: SandboxSpec) -> str:
         """Return the path of the working directory inside."""
-        del cell
+        del process
         return spec.workdir
 
     async def create(
@@ -82,20 +82,20 @@ class RunnerBackend(Backend):
         Raises:
             SandboxError: it could not be made this time.
         """
-        # Differences that only concern the start of the runner need no other kind of cell.
+        # Differences that only concern the start of the runner need no other kind of process.
         kind = spec.model_dump_json(exclude={"env", "relaxed"})
-        while (ready := self._warm.take(kind, lambda: self.make_cell(spec))) is not None:
+        while (ready := self._warm.take(kind, lambda: self.start_runner(spec))) is not None:
             with suppress(SandboxError):  # it died while it waited
-                return await self.begun(ready, spec)
-        return await self.begun(await self.make_cell(spec), spec)
+                return await self.open_sandbox(ready, spec)
+        return await self.open_sandbox(await self.start_runner(spec), spec)
 
-    async def begun(self, cell: Cell, spec: SandboxSpec) -> RunnerSandbox:
-        """Turn a new cell into a sandbox; on the sandboxes' loop.
+    async def open_sandbox(self, process: RunnerProcess, spec: SandboxSpec) -> RunnerSandbox:
+        """Turn a new process into a sandbox; on the sandboxes' loop.
 
         Raises:
             SandboxError: its runner does not answer.
         """
-        made = RunnerSandbox(cell, spec, self.empty, self.workdir_of(cell, spec))
+        made = RunnerSandbox(process, spec, self.empty, self.workdir_of(process, spec))
         self._made = {one for one in self._made if one.alive} | {made}
         try:
             await made.begin()

@@ -8,8 +8,8 @@ from itertools import count
 
 from ...errors import SandboxError, ToolError
 from ..sandbox import Answer
-from .cell import Cell
 from .frames import PIECE, Frame, Frames, Kind, message
+from .runner_process import RunnerProcess
 
 PATIENCE = 60.0
 """Seconds that the runner has beyond the time of its work; then the sandbox is given up."""
@@ -48,13 +48,13 @@ class _AnswerFailed(Exception):
 
 
 class Channel:
-    """Talks to the runner in a cell; it must be used on the loop of the cell's streams.
+    """Talks to a runner; it must be used on the loop of the runner's streams.
 
     A message that does not answer a request, or is too large, ends the sandbox.
     """
 
-    def __init__(self, cell: Cell) -> None:
-        self.cell, self.why = cell, ""
+    def __init__(self, process: RunnerProcess) -> None:
+        self.process, self.why = process, ""
         self._asked: dict[int, _Asked] = {}
         self._numbers = count(1)
         self._reading = asyncio.ensure_future(self._read())
@@ -95,8 +95,8 @@ class Channel:
         asked = self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), most, asks)
         try:
             async with asyncio.timeout(seconds + PATIENCE):
-                self.cell.writer.write(message(number, fields))
-                await self.cell.writer.drain()
+                self.process.writer.write(message(number, fields))
+                await self.process.writer.drain()
                 return await asked.answer
         except ConnectionError:
             return await asked.answer  # the reader is about to find the reason
@@ -116,7 +116,7 @@ class Channel:
     def _write_soon(self, *fields: bytes) -> None:
         number = next(self._numbers)
         self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), PIECE)
-        self.cell.writer.write(message(number, fields))
+        self.process.writer.write(message(number, fields))
 
     async def _answer(self, number: int, asked: _Asked, asks: Asks, request: bytes) -> None:
         """Answer a request of code inside."""
@@ -140,9 +140,9 @@ class Channel:
         await self._kill()
 
     async def _kill(self) -> None:
-        """Kill the cell, once for all callers; canceling one of them does not stop it."""
+        """Kill the process, once for all callers; canceling one of them does not stop it."""
         if self._killing is None:
-            self._killing = asyncio.ensure_future(self.cell.kill())
+            self._killing = asyncio.ensure_future(self.process.kill())
         await asyncio.shield(self._killing)
 
     def _fail(self, why: str) -> None:
@@ -159,7 +159,7 @@ class Channel:
             while data := await self._more():
                 for frame in frames.feed(data):
                     self._take(frame)
-            why = f"the sandbox has ended: {await self.cell.died()}"
+            why = f"the sandbox has ended: {await self.process.died()}"
         except SandboxError as error:
             why = f"the sandbox was ended: {error}"
         self._fail(why)
@@ -168,7 +168,7 @@ class Channel:
     async def _more(self) -> bytes:
         """Return the next bytes; none once the runner has ended."""
         try:
-            return await self.cell.reader.read(PIECE)
+            return await self.process.reader.read(PIECE)
         except OSError:
             return b""
 

@@ -50,13 +50,13 @@ class Child:
         return self.process.wait()
 
     def said(self) -> str:
-        """Return the end of its standard error; empty after ``let_go``."""
+        """Return the end of its standard error; empty after ``close``."""
         if self.errors < 0:
             return ""
         size = os.fstat(self.errors).st_size
         return os.pread(self.errors, SAID, max(0, size - SAID)).decode("utf-8", "replace").strip()
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """Close its streams and files; it must have ended."""
         self.writer.close()
         if self.errors >= 0:

@@ -13,10 +13,10 @@ from ..sandbox import Command, Sandbox, Session, SessionKind
 from ..snapshot import Snapshot
 from ..spec import SandboxSpec
 from . import archives
-from .cell import Cell
 from .channel import Asks, Channel
 from .files import entries_of, listed
 from .results import OVERHEAD, died_of_memory, keep_of, killed_for_memory, milliseconds, out_of_memory, result_of, words
+from .runner_process import RunnerProcess
 from .session import RunnerSession
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -25,19 +25,19 @@ Another = Callable[[SandboxSpec], Awaitable["RunnerSandbox"]]
 
 
 class RunnerSandbox(Sandbox):
-    """Talks to the runner in a cell.
+    """Talks to a runner.
 
     Args:
-        cell: a started runner, confined by its backend.
+        process: a started runner, confined by its backend.
         spec: specification of the sandbox.
         another: function that makes an empty sandbox.
         workdir: path of the working directory inside.
     """
 
-    def __init__(self, cell: Cell, spec: SandboxSpec, another: Another, workdir: str) -> None:
-        self.id, self.spec = cell.id, spec
-        self._cell, self._another, self._workdir = cell, another, workdir
-        self._channel = Channel(cell)
+    def __init__(self, process: RunnerProcess, spec: SandboxSpec, another: Another, workdir: str) -> None:
+        self.id, self.spec = process.id, spec
+        self._process, self._another, self._workdir = process, another, workdir
+        self._channel = Channel(process)
         self._lifetime = asyncio.get_running_loop().call_later(spec.limits.lifetime, self._expire)
         self._busy = 0
 
@@ -51,7 +51,7 @@ class RunnerSandbox(Sandbox):
         Raises:
             SandboxError: it does not answer.
         """
-        env = {**ENVIRONMENT, "HOME": self._workdir, **self.spec.env, **self._cell.env}
+        env = {**ENVIRONMENT, "HOME": self._workdir, **self.spec.env, **self._process.env}
         lifetime = milliseconds(self.spec.limits.lifetime)
         pairs = words([f"{name}={value}" for name, value in env.items()])
         await self._channel.ask(b"begin", *words([self._workdir]), lifetime, *pairs)
@@ -67,7 +67,7 @@ class RunnerSandbox(Sandbox):
         output: int | None = None,
     ) -> ExecResult:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        pairs = [f"{name}={value}" for name, value in {**(env or {}), **self._cell.env}.items()]
+        pairs = [f"{name}={value}" for name, value in {**(env or {}), **self._process.env}.items()]
         if not argv or any("\0" in word for word in (*argv, *pairs, cwd or "")):
             raise ToolError("a command needs a program, and none of its words can hold a NUL character")
         keep = keep_of(output, self.spec.limits.output)
@@ -122,7 +122,7 @@ class RunnerSandbox(Sandbox):
         return archives.entries_of_answer(await self._channel.ask(*request, most=limits.disk + room))
 
     async def stats(self) -> Stats:
-        return await LOOP.run(self._cell.stats())
+        return await LOOP.run(self._process.stats())
 
     async def destroy(self) -> None:
         await LOOP.run(self._end("the sandbox was destroyed"))
@@ -149,17 +149,17 @@ class RunnerSandbox(Sandbox):
         self, verb: bytes, request: Sequence[bytes], timeout: float, keep: int, asks: Asks | None = None
     ) -> tuple[ExecResult, bool]:
         """Run a request, and check from outside whether the kernel killed for memory meanwhile."""
-        before, began = await self._cell.stats(), time.monotonic()
+        before, began = await self._process.stats(), time.monotonic()
         alone, self._busy = self._busy == 0, self._busy + 1
         try:
             answer = await self._channel.ask(verb, *request, most=2 * keep + OVERHEAD, seconds=timeout, asks=asks)
         except SandboxError:
-            if killed_for_memory(before, await self._cell.stats()):
+            if killed_for_memory(before, await self._process.stats()):
                 return died_of_memory(time.monotonic() - began), False
             raise
         finally:
             self._busy -= 1
         result, alive = result_of(answer)
-        if (alone or not result.ok) and killed_for_memory(before, await self._cell.stats()):
+        if (alone or not result.ok) and killed_for_memory(before, await self._process.stats()):
             result = out_of_memory(result)
         return result, alive

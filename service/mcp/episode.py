@@ -14,7 +14,7 @@ from ...errors import InfrastructureError, ProgramFailedError
 from ...rollouts.episode import Episode, Outcome
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
-from ...rollouts.runner import Placed, run_episodes
+from ...rollouts.runner import IndexedTask, run_episodes
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
 
@@ -129,7 +129,7 @@ class McpEpisode:
         return Told(None, over=True, problem=problem)
 
     async def _play(self) -> None:
-        tasks = [Placed(self._place, self._task)]
+        tasks = [IndexedTask(self._place, self._task)]
         async with aclosing(run_episodes(self._pool, self._player, tasks, options=self._options)) as episodes:
             async for episode in episodes:
                 self._record = episode

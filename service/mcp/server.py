@@ -17,7 +17,7 @@ from ...errors import TurnwiseError
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...tasks.spec import TaskSpec
-from . import words
+from . import content
 from .episode import McpEpisode
 from .streams import standard_streams
 
@@ -194,15 +194,15 @@ class McpService:
         try:
             visit = await self._visit(_connection(ctx))
         except TurnwiseError as error:
-            raise MCPError(INTERNAL_ERROR, words.plain(f"the episode could not begin: {error}")) from None
-        return {**answer, "instructions": words.instructions(visit.first)}
+            raise MCPError(INTERNAL_ERROR, content.plain(f"the episode could not begin: {error}")) from None
+        return {**answer, "instructions": content.instructions(visit.first)}
 
     async def _tools(self, ctx: Any, params: Any) -> Any:
         from mcp.types import ListToolsResult
 
         visit = await self._visit(_connection(ctx))
-        listed = [words.described(tool) for tool in visit.episode.tools]
-        return ListToolsResult(tools=[*listed, words.said(self._say)] if self._listens else listed)
+        listed = [content.described(tool) for tool in visit.episode.tools]
+        return ListToolsResult(tools=[*listed, content.said(self._say)] if self._listens else listed)
 
     async def _call(self, ctx: Any, params: Any) -> Any:
         visit, arguments = await self._visit(_connection(ctx)), params.arguments or {}
@@ -213,7 +213,7 @@ class McpService:
                 action = Action(problem=f"Error: {self._say} takes one argument, text, and that is a string.")
             else:
                 action = Action(text)
-        return words.result(await visit.episode.take(action), self._config.show_score)
+        return content.result(await visit.episode.take(action), self._config.show_score)
 
     async def _resources(self, ctx: Any, params: Any) -> Any:
         from mcp.types import ListResourcesResult, Resource
@@ -229,7 +229,7 @@ class McpService:
         if str(params.uri) != RESOURCE:
             raise MCPError(INVALID_PARAMS, f"the only resource is {RESOURCE}")
         visit = await self._visit(_connection(ctx))
-        text = words.instructions(visit.first)
+        text = content.instructions(visit.first)
         return ReadResourceResult(contents=[TextResourceContents(uri=RESOURCE, text=text, mime_type="text/plain")])
 
     async def _prompts(self, ctx: Any, params: Any) -> Any:
@@ -244,7 +244,7 @@ class McpService:
         if params.name != PROMPT:
             raise MCPError(INVALID_PARAMS, f"the only prompt is {PROMPT!r}")
         visit = await self._visit(_connection(ctx))
-        said = [block for message in visit.first.messages for block in words.blocks(message)]
+        said = [block for message in visit.first.messages for block in content.blocks(message)]
         return GetPromptResult(messages=[PromptMessage(role="user", content=block) for block in said])
 
 

@@ -12,15 +12,15 @@ from ...errors import TaskError, UsageError
 from ..family import TaskFamily, listed, named
 from ..rng import Rng
 from ..spec import Split, TaskSpec
-from .asking.catalogue import TEMPLATES
-from .asking.findable import findable
-from .asking.levels import LEVELS
-from .asking.scene import Asked, Scene, Unsuitable
-from .asking.template import Template
-from .asking.wording import worded
 from .matching import normalised
 from .task import Lookup, SearchTask
-from .wiki.origin import LEAST, WIKIS, Wiki, wiki
+from .templates.catalogue import TEMPLATES
+from .templates.findable import findable
+from .templates.levels import LEVELS
+from .templates.scene import Scene, TaskDraft, Unsuitable
+from .templates.template import Template
+from .templates.wording import worded
+from .wiki.pages import LEAST, WIKIS, Wiki, wiki
 
 HELD_OUT = (Split.TEST_TEMPLATE, Split.CHALLENGE)
 """Splits with templates that training never uses."""
@@ -127,7 +127,7 @@ class SearchFamily(TaskFamily[SearchTask]):
                 place += PLACES  # another place that no other seed has
 
 
-def _drawn(about: Wiki, template: Template, level: int) -> Iterator[tuple[Asked, str]]:
+def _drawn(about: Wiki, template: Template, level: int) -> Iterator[tuple[TaskDraft, str]]:
     """Yield different questions of a template about a wiki, with their wording, until it finds no more."""
     seen: set[str] = set()
     draw = last = 0
@@ -147,7 +147,7 @@ def _drawn(about: Wiki, template: Template, level: int) -> Iterator[tuple[Asked,
         yield asked, question
 
 
-def _task(about: Wiki, template: Template, asked: Asked, question: str) -> SearchTask:
+def _task(about: Wiki, template: Template, asked: TaskDraft, question: str) -> SearchTask:
     return SearchTask(
         question=question,
         answers=asked.answers,
@@ -160,7 +160,7 @@ def _task(about: Wiki, template: Template, asked: Asked, question: str) -> Searc
     )
 
 
-def _known(asked: Asked, question: str, about: Wiki) -> Iterator[Lookup]:
+def _known(asked: TaskDraft, question: str, about: Wiki) -> Iterator[Lookup]:
     """Return the searches to make, one per page, in words from the question or an earlier page."""
     known, seen = set(WORD.findall(question.lower())), set[str]()
     for lookup in (one.lookup for one in asked.rests):

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from turnwise.cli import COMMANDS, build_app
-from turnwise.config import held
+from turnwise.config import config_types_in
 from turnwise.rollouts.store import READABLE, VERSION
 from turnwise.trainers.registry import ALGORITHMS
 from turnwise.trainers.run.checkpoint import FORMAT
@@ -93,7 +93,7 @@ def test_every_setting_has_type_default_and_meaning() -> None:
             assert field.description, f"{model.__name__}.{name} needs a docstring below it"
             row = re.search(rf"^\| `{name}` \| (.+) \| (.+) \| (.+) \|$", text, re.MULTILINE)
             assert row or name in inherited, f"{model.__name__}.{name} is missing from the reference"
-            for table in held(field.annotation) if row else ():
+            for table in config_types_in(field.annotation) if row else ():
                 assert f"(#{site.anchor(table)})" in text, f"{model.__name__}.{name} leads to its table"
 
 

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from turnwise import Episode, Outcome
+from turnwise.evals.collect_runs import Evaluation, Report
 from turnwise.evals.compare import compare
-from turnwise.evals.gather import Evaluation, Report
 from turnwise.evals.html import render_html
 from turnwise.evals.markdown import render_markdown
 from turnwise.evals.ranking import rank

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from turnwise import Episode, Outcome
 from turnwise.errors import UsageError
 from turnwise.evals.compare import compare
-from turnwise.evals.words import signed
+from turnwise.evals.formatting import signed
 
 Make = Callable[..., Episode]
 

@@ -169,7 +169,7 @@ def confined() -> Iterator[None]:
     shared_backend.cache_clear()
 
 
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 @pytest.mark.slow
 @pytest.mark.usefixtures("confined")
 def test_dodging_by_any_of_twenty_means_is_counted(tmp_path: Path) -> None:

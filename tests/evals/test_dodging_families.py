@@ -103,7 +103,7 @@ def test_who_dodges_is_reported_at_the_true_success(family: str, attempt: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 @pytest.mark.parametrize(("family", "attempt"), [*QUICK, *SLOW])
 def test_whoever_dodges_in_any_way_is_reported_at_the_true_success(family: str, attempt: str) -> None:
     reported(family, attempt)

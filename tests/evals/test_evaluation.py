@@ -36,9 +36,9 @@ from turnwise.config import load_config
 from turnwise.envs.wrappers.turn_limit import TurnLimit
 from turnwise.errors import ConfigError, StoreError, UnknownEnvironmentError, UsageError
 from turnwise.evals.evaluation import EvalConfig, run_evaluation, run_evaluation_async
+from turnwise.evals.formatting import failures, not_scored
 from turnwise.evals.summary import Summary
 from turnwise.evals.terminal import print_summary
-from turnwise.evals.words import failures, not_scored
 from turnwise.rollouts.store import load_episodes
 
 

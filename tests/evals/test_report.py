@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from turnwise import Action, Episode, ImagePart, Message, Observation, Outcome, Score, TextPart, ToolCall
 from turnwise.errors import StoreError, UsageError
-from turnwise.evals.exhibits import choose, pieces, shown
-from turnwise.evals.gather import gather
+from turnwise.evals.collect_runs import collect_runs
 from turnwise.evals.html import render_html
 from turnwise.evals.markdown import render_markdown
 from turnwise.evals.plots import histogram
 from turnwise.evals.report import report
+from turnwise.evals.sample_episodes import choose, pieces, shown
 from turnwise.evals.summary import Summary, summarise
 from turnwise.rollouts.store import EpisodeStore
 
@@ -189,7 +189,7 @@ def test_any_text_is_harmless_and_readable(
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
     store(folder / "episodes", build_evil(make_episode, text))
-    found = gather([folder])
+    found = collect_runs([folder])
     page = Page(render_html(found))
     assert page.harmless
     assert text in page.text
@@ -263,7 +263,7 @@ def test_a_training_run_and_its_evaluations_make_one_report(make_episode: Make, 
     store(tmp_path / "eval" / "episodes", mixed(make_episode))
     for folder in ("seed-0/demonstrations", "seed-0/checkpoints/step-1/pending"):
         store(tmp_path / folder, mixed(make_episode))  # training episodes are not an evaluation
-    found = gather([tmp_path])
+    found = collect_runs([tmp_path])
     assert len(found.trainings) == 1
     assert [each.name for each in found.evaluations] == ["eval"]
     assert "One seed" in Page(render_html(found)).text
@@ -343,11 +343,11 @@ def test_the_choice_of_episodes_is_fair(make_episode: Make, order: list[int]) ->
     episodes[3] = make_episode(seed=99, outcome=Outcome.INFRA_FAILED, error="EnvironmentDiedError: gone")
     chosen = choose([episodes[i] for i in order])
     assert chosen == choose(episodes), "the order in which episodes finished does not matter"
-    verdicts = [exhibit.verdict for exhibit in chosen]
+    verdicts = [sample.verdict for sample in chosen]
     assert verdicts.count("solved") == 3
     assert {"wrong answer", "turn limit", "unparseable"} <= set(verdicts), "every kind of failure is shown"
     assert verdicts[-1] == "not scored: infra_failed"
-    assert len({exhibit.episode.episode_id for exhibit in chosen}) == len(chosen)
+    assert len({sample.episode.episode_id for sample in chosen}) == len(chosen)
 
 
 def test_few_episodes_are_all_shown(make_episode: Make) -> None:
@@ -362,7 +362,7 @@ def test_seeds_are_averaged_and_different_trainings_are_not(tmp_path: Path) -> N
         config = {"env": "demo/X-v0", "seed": seed, "out": f"runs/{seed}", "lr": 0.1 if seed < 2 else 0.2}
         text = json.dumps({"algorithm": "loop", "config": config})
         (tmp_path / f"seed-{seed}" / "config.json").write_text(text)
-    found = gather([tmp_path])
+    found = collect_runs([tmp_path])
     assert [each.title for each in found.trainings] == ["loop, 2 seeds", "loop"]
     assert found.trainings[0].names == ("seed-0", "seed-1")
     assert Page(render_html(found)).harmless

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from turnwise import Episode, Outcome
 from turnwise.evals.compare import compare
+from turnwise.evals.formatting import interval, plain, seconds, whole_percent
 from turnwise.evals.leaderboard import standings
 from turnwise.evals.statistics import Estimate
 from turnwise.evals.summary import summarise
 from turnwise.evals.terminal import print_comparison, print_standing, print_summary
-from turnwise.evals.words import interval, plain, seconds, whole_percent
 
 Make = Callable[..., Episode]
 

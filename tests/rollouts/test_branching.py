@@ -493,7 +493,7 @@ class Patience:
         self.hour = hour
 
     async def play(self, paths: Paths, size: int) -> list[Episode]:
-        return [(await paths.play(paths.job(0), paths.pool, watch=lambda slot: self))[0]]
+        return [(await paths.play(paths.request(0), paths.pool, watch=lambda slot: self))[0]]
 
     async def reached(self, state: EpisodeState) -> None:
         await asyncio.sleep(0)

@@ -9,10 +9,10 @@ import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.envs.messages import Observation
 from turnwise.errors import InfrastructureError, PolicyError
-from turnwise.rollouts.attempt import Attempt
 from turnwise.rollouts.episode import UNSENT
+from turnwise.rollouts.episode_request import EpisodeRequest
+from turnwise.rollouts.episode_run import EpisodeRun
 from turnwise.rollouts.episode_state import EpisodeState
-from turnwise.rollouts.jobs import Job
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 from turnwise.rollouts.replay import replay
@@ -121,7 +121,9 @@ class Refuses:
 async def test_the_clock_runs_again_for_closing_after_an_observer_failed() -> None:
     (task,) = tasks(1)
     options = OPTIONS.model_copy(update={"episode_timeout": 0.05})
-    attempt = Attempt(Job(task, 0, 0, "e", "g", "Count", {}), 1, HangsInClosing(), options, observer=Refuses())
+    attempt = EpisodeRun(
+        EpisodeRequest(task, 0, 0, "e", "g", "Count", {}), 1, HangsInClosing(), options, observer=Refuses()
+    )
     async with EnvPool.of(Count) as pool:
         episode = await asyncio.wait_for(attempt.play(pool), 60)
     assert episode.outcome is tw.Outcome.CANCELLED

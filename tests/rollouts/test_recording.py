@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 import turnwise as tw
+from turnwise.agents.agent import Decision, EpisodeContext, Session
+from turnwise.envs.messages import Observation
+from turnwise.errors import InfrastructureError
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.recording import record_episodes
 from turnwise.rollouts.runner import run_episodes
@@ -63,6 +66,49 @@ async def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     loaded = load_episodes(tmp_path / "s")
     assert len({e.episode_id for e in loaded}) == len(loaded) == 40
     assert all(e.scored for e in loaded)
+
+
+class Outage:
+    """An agent whose server is gone in the second turn, as long as ``down`` is set."""
+
+    def __init__(self, word: str) -> None:
+        self.word, self.down = word, True
+
+    def start(self, context: EpisodeContext) -> Session:
+        return self
+
+    async def act(self, observation: Observation) -> Decision:
+        if self.down and observation.text.startswith("turn"):
+            raise InfrastructureError("the server is gone")
+        return Decision(tw.Action(self.word))
+
+
+@pytest.mark.parametrize(("word", "redrawn"), [("the same", 0), ("another", 1)])
+async def test_what_failed_before_a_resumption_stays_counted(tmp_path: Path, word: str, redrawn: int) -> None:
+    """A server that fails after a bad answer does not hide the answer; a repeated answer costs nothing."""
+    agent, path = Outage("the same"), tmp_path / "s"
+    with EpisodeStore(path) as store:
+        async for episode in record_episodes(Count, agent, tasks(1), store, options=OPTIONS):
+            assert (episode.outcome, len(episode.turns)) == (tw.Outcome.INFRA_FAILED, 1)
+    with EpisodeStore(path) as store:  # a resumed run that is killed before it plays anything
+        assert store.discard_unscored() == 2
+    agent.word, agent.down = word, False
+    with EpisodeStore(path) as store:
+        async for _ in record_episodes(Count, agent, tasks(1), store, options=OPTIONS):
+            pass
+    counts = {(e.scored, e.attempts, e.redrawn, e.after_action) for e in load_episodes(path)}
+    assert counts == {(True, 2, redrawn, 0)}
+    with EpisodeStore(path) as store:
+        assert not store.discarded, "what was taken over is not counted twice"
+
+
+async def test_counts_of_several_resumptions_add_up(tmp_path: Path) -> None:
+    env = faulty({0: [(2, raises)] * 4})
+    env.__qualname__ = "Count"
+    for played in (40, 2, 2):
+        assert await record(tmp_path / "s", env) == played
+    counts = sorted((e.attempts, e.after_action) for e in load_episodes(tmp_path / "s") if e.attempts > 1)
+    assert counts == [(3, 2), (3, 2)]
 
 
 async def test_stats_count_what_is_played_now(tmp_path: Path) -> None:

@@ -34,12 +34,12 @@ from turnwise.errors import (
 from turnwise.evals.attribution import inconclusive
 from turnwise.inference.nano import build_tokenizer
 from turnwise.inference.policy import Completion, Finish
-from turnwise.rollouts import attempt
+from turnwise.rollouts import episode_run
 from turnwise.rollouts.episode import UNANSWERED
 from turnwise.rollouts.options import RunOptions, run_options
 from turnwise.rollouts.pool import EnvPool
 from turnwise.rollouts.replay import replay
-from turnwise.rollouts.runner import Placed, run, run_episodes
+from turnwise.rollouts.runner import IndexedTask, run, run_episodes
 from turnwise.rollouts.stats import RunStats
 from turnwise.rollouts.store import EpisodeStore, load_episodes
 
@@ -496,7 +496,7 @@ async def test_time_is_counted_from_the_first_attempt_and_repeated_actions_are_n
                 raise ZeroDivisionError
             return super().act(action)
 
-    monkeypatch.setattr(attempt, "perf_counter", lambda: seconds[-1])
+    monkeypatch.setattr(episode_run, "perf_counter", lambda: seconds[-1])
     (episode,) = await played(Paced, answering(), tasks(1), isolation="inline")
     assert episode.attempts == 2
     assert episode.seconds == 6.0, "of both attempts"
@@ -872,12 +872,12 @@ async def test_leaving_a_run_closes_a_source_that_holds_back() -> None:
 async def test_a_task_may_say_its_place() -> None:
     async def shuffled() -> Any:
         for index in (2, 0, 1):
-            yield Placed(index, tasks(3)[index])
+            yield IndexedTask(index, tasks(3)[index])
 
     plain = await played(Count, answering(), tasks(3))
     placed = await played(Count, answering(), shuffled())
     assert {e.episode_id for e in placed} == {e.episode_id for e in plain}, "ids follow from the place, not the order"
-    again = await played(Count, answering(), [Placed(2, tasks(3)[2])])
+    again = await played(Count, answering(), [IndexedTask(2, tasks(3)[2])])
     assert {e.episode_id for e in again} < {e.episode_id for e in plain}
 
 

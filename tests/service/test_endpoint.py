@@ -15,7 +15,7 @@ import pytest
 
 from turnwise.errors import InfrastructureError, PromptTooLongError, UsageError
 from turnwise.inference.policy import Finish
-from turnwise.service.endpoint import Endpoint, Guest
+from turnwise.service.endpoint import Client, Endpoint
 from turnwise.service.recorder import Recorder, Sampled
 from turnwise.tasks.rng import Rng
 
@@ -42,7 +42,7 @@ class Desk:
             record=self.sampled.append,
             fixed_temperature=fixed_temperature,
         )
-        self.key = self.endpoint.admit(Guest(self.recorder, failed=self.failures.append))
+        self.key = self.endpoint.register(Client(self.recorder, failed=self.failures.append))
 
     async def __aenter__(self) -> Desk:
         self.url = await self.endpoint.start()
@@ -252,7 +252,7 @@ async def test_nobody_elses_key_opens_anything(desk: Desk) -> None:
             await stranger.models.list()
     del desk.http.headers["Authorization"]
     assert (await desk.http.get("/v1/models")).status_code == 401
-    desk.endpoint.dismiss(desk.key)
+    desk.endpoint.unregister(desk.key)
     with pytest.raises(openai.AuthenticationError):
         await desk.ask()
     assert len(desk.key) > 30
@@ -345,6 +345,7 @@ def test_an_endpoint_goes_with_its_loop_and_comes_again_in_another() -> None:
 
 @pytest.mark.slow
 def test_the_endpoint_needs_no_model_library() -> None:
-    code = "import sys, turnwise.service.program, turnwise.service.visits; print(*{'torch', 'vllm'} & set(sys.modules))"
+    modules = "turnwise.service.program, turnwise.service.remote_episodes"
+    code = f"import sys, {modules}; print(*{{'torch', 'vllm'}} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not found, f"a policy elsewhere needs none of {found}"

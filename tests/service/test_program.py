@@ -72,7 +72,7 @@ def play(tmp_path: Path) -> Play:
         acting = ProgramAgent(agent(policy, **more.pop("sampling", {})), ProgramConfig(**config))
         options = run_options(**{"retries": 0, "backoff": 0.0, "isolation": "inline", **more})
         episodes = [e async for e in run_episodes(env, acting, tasks(n, env.__qualname__), options=options)]
-        assert not acting.endpoint._guests, "no key outlives its episode"
+        assert not acting.endpoint._clients, "no key outlives its episode"
         return sorted(episodes, key=lambda episode: episode.task.seed)
 
     return played

@@ -19,7 +19,7 @@ from turnwise.envs.search.retrieval.fts5 import Fts5
 from turnwise.envs.search.retrieval.remote import Remote
 from turnwise.envs.search.retrieval.retriever import Hit, Retriever
 from turnwise.envs.search.retrieval.retriever_checks import PAGES, RetrieverContract
-from turnwise.envs.search.retrieval.words import LONGEST
+from turnwise.envs.search.retrieval.tokenize import LONGEST
 from turnwise.errors import InfrastructureError, UsageError
 from turnwise.service.retrieval import MOST_PAGES, MOST_QUERIES, RetrievalService
 from turnwise.tasks.search.document import Corpus, Document

@@ -16,7 +16,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCau
 import turnwise as tw
 from turnwise.agents.context import context_strategy
 from turnwise.agents.parsers import parser_for
-from turnwise.config import beneath, describe
+from turnwise.config import describe, merge_defaults
 from turnwise.envs.registry import find
 from turnwise.inference.models import save_model
 from turnwise.trainers.algorithms.distill import Distill
@@ -101,7 +101,7 @@ def shrunken(config: TrainConfig, out: Path, model: Path | None, *, steps: int =
     for warmed in ("warmup", "values"):
         if warmed in asked:
             changes |= {warmed: 0 if warmed == "warmup" else {"warmup": 0}}
-    return type(config).model_validate(beneath(asked, changes))
+    return type(config).model_validate(merge_defaults(asked, changes))
 
 
 DOWNLOADED = "models/"
@@ -276,7 +276,9 @@ def test_a_vocabulary_has_room_for_what_the_demonstrators_say(path: Path, tmp_pa
     }
     if shipped.nano.tokenizer != "word":  # the others' vocabularies can spell any word
         changes["demonstrations"] = {"count": 60}
-    assert clone(CloningConfig.model_validate(beneath(shipped.model_dump(exclude_unset=True), changes))).steps == 1
+    assert (
+        clone(CloningConfig.model_validate(merge_defaults(shipped.model_dump(exclude_unset=True), changes))).steps == 1
+    )
 
 
 def test_what_a_configuration_starts_from_is_made_by_another() -> None:

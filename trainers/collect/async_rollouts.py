@@ -19,7 +19,7 @@ from ...rollouts.costs import RolloutCost
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
-from ...rollouts.runner import Placed, group_id, run_episodes
+from ...rollouts.runner import IndexedTask, group_id, run_episodes
 from ...rollouts.stats import RunStats
 from ..learning.groups import grouped
 from .collect import Collected
@@ -198,12 +198,12 @@ class AsyncRollouts:
             self._busy.run(False)
             self._moved.set()
 
-    async def _admitted(self, scheduler: StalenessScheduler) -> AsyncGenerator[Placed, None]:
+    async def _admitted(self, scheduler: StalenessScheduler) -> AsyncGenerator[IndexedTask, None]:
         """Yield tasks, each as soon as there is room for it; first those that a checkpoint left unfinished."""
         sampler = self._source.sampler
         for position in scheduler.unfinished():
             self._busy.run(True)
-            yield Placed(position, sampler.at(position))
+            yield IndexedTask(position, sampler.at(position))
         while True:
             while not scheduler.room:
                 self._moved.clear()
@@ -212,7 +212,7 @@ class AsyncRollouts:
             (task,) = sampler.draw(1)
             scheduler.begin(position, self._group(position))
             self._busy.run(True)
-            yield Placed(position, task)
+            yield IndexedTask(position, task)
 
     def _group(self, position: int) -> str:
         source = self._source

@@ -13,7 +13,7 @@ from ...rollouts.costs import RolloutCost
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
-from ...rollouts.runner import Placed, group_id, run_episodes
+from ...rollouts.runner import IndexedTask, group_id, run_episodes
 from ...rollouts.stats import RunStats
 from ...tasks.spec import TaskSpec
 from ..learning.groups import Group, grouped, with_failures
@@ -157,7 +157,7 @@ async def collect(
         UsageError: much of the environment's text is not in the model's vocabulary.
     """
     stats = RunStats()
-    placed = [Placed(index, task) for index, task in enumerate(tasks, first)]
+    placed = [IndexedTask(index, task) for index, task in enumerate(tasks, first)]
     order = {group_id(env.env_id, each.task, each.index, options.seed): each.index for each in placed}
     finished = [episode for episode in done if episode.group_id in order]
     for episode in finished:

@@ -19,8 +19,8 @@ from ...rollouts.pool import EnvPool
 from ...rollouts.runner import group_id
 from ...rollouts.stats import RunStats
 from ...tasks.family import TaskFamily
-from ...tasks.search.given import GivenQuestions
 from ...tasks.search.matching import normalised
+from ...tasks.search.provided_questions import ProvidedQuestions
 from ...tasks.search.task import SearchTask
 from ...tasks.spec import TaskSpec
 from ..learning.groups import Group
@@ -248,7 +248,7 @@ class SelfPlay:
         if not questions:
             return Collected((), RunStats()), []
         reads = env == READER
-        given = GivenQuestions([one.for_reader() if reads else one.for_solver() for one in questions])
+        given = ProvidedQuestions([one.for_reader() if reads else one.for_solver() for one in questions])
         kwargs = {**self.env_kwargs, **more}
         tasks = [given.spec(number, level=one.level) for number, one in enumerate(questions)]
         async with EnvPool(env, partial(_asking, env, kwargs, given), "thread", kwargs) as pool:
@@ -271,7 +271,7 @@ def _told_apart(proposed: Sequence[Question]) -> list[Question]:
     return list({one.key: one for one in proposed if len(answers[one.words]) == 1}.values())
 
 
-def _asking(env: str, kwargs: Mapping[str, Any], questions: GivenQuestions) -> Any:
+def _asking(env: str, kwargs: Mapping[str, Any], questions: ProvidedQuestions) -> Any:
     """Make an environment that asks questions of another family than its own."""
     made = make(env, **kwargs)
     inside: Any = made.unwrapped

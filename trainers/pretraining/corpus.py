@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...inference.nano import ROLES, STOP
 from ...tasks.rng import Rng
-from ...tasks.search.wiki.origin import wiki
+from ...tasks.search.wiki.pages import wiki
 from ...tasks.spec import Split
 from ...tasks.text.skills import SKILLS, exercise
 from .settings import PretrainConfig, TextConfig, TranscriptConfig

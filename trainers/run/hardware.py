@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import pydantic
 import torch
 
-from ...config import Config, beneath
+from ...config import Config, merge_defaults
 from ...errors import UsageError
 from ...inference.hardware import ProfileName, detected_profile, engine_settings, training_settings
 
@@ -52,7 +52,7 @@ def profiled(given: Mapping[str, Any]) -> Mapping[str, Any]:
         wanted["server"] = {"dtype": "bfloat16", **engine}
     chosen = {name: value for name, value in _flat(wanted) if not _set(given, name)}
     named = {**own, "profile": profile, "chosen": {**own.get("chosen", {}), **chosen}}
-    return beneath(wanted, {**given, "hardware": named})
+    return merge_defaults(wanted, {**given, "hardware": named})
 
 
 def refuse_absent(profile: str, device: str) -> None:

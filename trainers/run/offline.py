@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 import pydantic
 import torch
 
-from ...config import beneath
+from ...config import merge_defaults
 from ...errors import UsageError
 from ...inference.nano import NanoConfig, build_model, build_tokenizer
 from ...rollouts.episode import Episode
@@ -70,7 +70,7 @@ class OfflineConfig(TrainConfig):
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the given settings; for a model that is built here, also limit actions to ``NANO_TOKENS``."""
-        return given if given.get("model") else beneath({"agent": {"max_tokens": NANO_TOKENS}}, given)
+        return given if given.get("model") else merge_defaults({"agent": {"max_tokens": NANO_TOKENS}}, given)
 
 
 S = TypeVar("S", bound=OfflineConfig)

@@ -79,7 +79,7 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
         world = stack.enter_context(process_group(config.device))
         folder = RunFolder(config.out, plan.algorithm, keep=config.keep_checkpoints)
         if world.is_main:
-            stack.enter_context(folder.held())
+            stack.enter_context(folder.lock())
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         if world.is_main:

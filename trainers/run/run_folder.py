@@ -136,7 +136,7 @@ class RunFolder:
         return [f"the model is the last one: that of the best evaluation, at step {best[0]}, was not kept"]
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other processes from training here.
 
         Raises:

@@ -12,7 +12,7 @@ import torch
 
 from ...agents.chat import ChatAgent
 from ...agents.settings import AgentSettings
-from ...config import Config, beneath
+from ...config import Config, merge_defaults
 from ...inference.models import available_device, resolve_device
 from ...inference.policy import Policy
 from ...inference.transformers_policy import TransformersPolicy
@@ -269,7 +269,7 @@ class TrainConfig(Config):
             return given
         given = with_new_names(given, cls, report=warn)  # before it is merged with settings under their new names
         saved = trained_settings(given.get("model")).model_dump(exclude_unset=True)
-        return profiled(beneath({"agent": saved} if saved else {}, cls.filled(given)))
+        return profiled(merge_defaults({"agent": saved} if saved else {}, cls.filled(given)))
 
     @pydantic.model_validator(mode="after")
     def _updates_survive(self) -> Self:

@@ -85,7 +85,7 @@ class Nccl:
         """
         try:
             async with asyncio.timeout(JOINING):
-                self._group = await _aside(lambda: self._meet(self.host, self.port, self.size))
+                self._group = await _to_thread(lambda: self._meet(self.host, self.port, self.size))
         except TimeoutError:
             raise InfrastructureError(
                 f"the servers' workers did not meet the trainer at {self.host}:{self.port} within {JOINING:.0f} s; is "
@@ -105,7 +105,7 @@ class Nccl:
 
     async def stream(self, weights: Mapping[str, Tensor]) -> None:
         """Broadcast every tensor, in the order of ``update_info``."""
-        await _aside(lambda: self._broadcast(weights))
+        await _to_thread(lambda: self._broadcast(weights))
 
     def done(self) -> None:
         """Do nothing: there is nothing to clean up."""
@@ -126,7 +126,7 @@ class Nccl:
         return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
 
 
-async def _aside(call: Callable[[], T]) -> T:
+async def _to_thread(call: Callable[[], T]) -> T:
     """Call a function that NCCL may never return from, in a thread that does not keep the process alive."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

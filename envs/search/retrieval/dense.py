@@ -14,7 +14,7 @@ from ....errors import ContractError, InfrastructureError, UsageError
 from ....tasks.search.document import Corpus, Document
 from ....tasks.search.stored import storable
 from .retriever import Hit
-from .words import LONGEST
+from .tokenize import LONGEST
 
 try:
     import faiss

@@ -15,7 +15,7 @@ from ....errors import InfrastructureError
 from ....tasks.search.document import Corpus, Document
 from ....tasks.search.stored import TOKENS, StoredCorpus, storable
 from .retriever import Hit
-from .words import words
+from .tokenize import query_words
 
 TITLE = 4.0
 """Weight of a word in the title relative to one in the text."""
@@ -97,7 +97,7 @@ class Fts5:
             raise InfrastructureError(f"cannot read the index of {self._corpus.name!r}: {error}") from error
 
     def _search(self, connection: sqlite3.Connection, query: str, k: int) -> list[Hit]:
-        rare, common = self._parted(connection, words(query))
+        rare, common = self._parted(connection, query_words(query))
         if not rare or k < 1:
             return []
         wanted = min(k, len(self._corpus))

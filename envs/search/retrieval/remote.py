@@ -19,7 +19,7 @@ from ....tasks.search.sources.lines import from_contents
 from ....tasks.search.stored import storable
 from .deadline import Deadline
 from .retriever import Hit
-from .words import LONGEST
+from .tokenize import LONGEST
 
 BATCH = 64
 """Most queries of one request."""

@@ -9,7 +9,7 @@ from ....errors import InfrastructureError, UsageError
 from ....tasks.search.document import Corpus, Document
 from ....tasks.search.stored import storable
 from .retriever import Hit
-from .words import words
+from .tokenize import query_words
 
 try:
     import tantivy
@@ -55,7 +55,7 @@ class Tantivy:
         return self  # an index never changes: copies of an environment share it
 
     def _search(self, query: str, k: int) -> list[Hit]:
-        wanted = words(query)
+        wanted = query_words(query)
         if not wanted or k < 1:
             return []
         parsed = self._index.parse_query(" ".join(f'"{word}"' for word in wanted), FIELDS, self._boosts)

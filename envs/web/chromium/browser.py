@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from ....errors import EnvironmentDiedError, ToolError
 from ..browser import Browser, Button, Wanted
 from ..page import Node, Page
-from .film import Film
+from .browser_slot import BrowserSlot
 from .loop import LOOP
 from .pool import Pool, pool
-from .seat import Seat
+from .recorder import Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,18 +53,18 @@ async def open_browser(sites: Served, url: str, of: Pool | None = None, trace: P
 async def _opened(sites: Served, url: str, of: Pool, trace: Path | None) -> ChromiumBrowser:
     for left in reversed(range(TRIES)):
         async with of.works:
-            seat = await of.take(sites, trace)
-            from .window import Window  # needs Playwright, which is installed if there is a seat
+            slot = await of.take(sites, trace)
+            from .window import Window  # needs Playwright, which is installed if there is a slot
 
-            window = Window(seat, sites)
+            window = Window(slot, sites)
             try:
                 await window.begin(url)
             except BaseException as error:
-                of.leave_aside(seat)
+                of.leave_in_background(slot)
                 if isinstance(error, EnvironmentDiedError) and left:
                     continue
                 raise
-        return ChromiumBrowser(of, seat, window)
+        return ChromiumBrowser(of, slot, window)
     raise AssertionError("the last try returns or raises")
 
 
@@ -89,20 +89,20 @@ class ChromiumBrowser:
     """One episode's tabs in the Chromium of this process.
 
     Args:
-        pool: the pool that the seat belongs to.
-        seat: the episode's seat in a browser.
+        pool: the pool that the slot belongs to.
+        slot: the episode's slot in a browser.
         window: the episode's tabs.
     """
 
-    def __init__(self, pool: Pool, seat: Seat, window: Window) -> None:
-        self.pool, self.seat, self.window = pool, seat, window
+    def __init__(self, pool: Pool, slot: BrowserSlot, window: Window) -> None:
+        self.pool, self.slot, self.window = pool, slot, window
         self.notices, self.violations = window.notices, window.violations
-        self.film = Film(pool, seat, window.picture)
+        self.recorder = Recorder(pool, slot, window.picture)
         self._nodes: dict[str, Node] = {}
         self._turn = asyncio.Lock()
         self._closed = False
         # Without it, a browser that its user forgets to close would keep its tabs forever.
-        self._end = weakref.finalize(self, _left, pool, seat)
+        self._end = weakref.finalize(self, _left, pool, slot)
         self._end.atexit = False
 
     async def _act(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -299,13 +299,13 @@ class ChromiumBrowser:
     def addresses(self) -> dict[str, str]:
         """Return the URLs for human viewers of this episode's sites, by host."""
         sites, server = self.window.sites, self.pool.server
-        return {host: server.address(self.seat.key, host) for host in sorted(sites.hosts)}
+        return {host: server.address(self.slot.key, host) for host in sorted(sites.hosts)}
 
     async def close(self) -> None:
         """Close the episode's tabs."""
         self._closed = True
         if self._end.detach() is not None:
-            LOOP.submit(self.pool.leave(self.seat))
+            LOOP.submit(self.pool.leave(self.slot))
 
 
 async def typing(page: Shown, text: str) -> None:
@@ -325,5 +325,5 @@ async def typing(page: Shown, text: str) -> None:
         await page.keyboard.insert_text(line)
 
 
-def _left(pool: Pool, seat: Seat) -> None:
-    LOOP.submit(pool.leave(seat))
+def _left(pool: Pool, slot: BrowserSlot) -> None:
+    LOOP.submit(pool.leave(slot))

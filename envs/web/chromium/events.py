@@ -11,14 +11,14 @@ from playwright.async_api import Error
 
 from ....errors import EnvironmentDiedError, EnvironmentFailedError, EnvironmentTimeoutError, ToolError
 from ..browser import MOST_TABS, way_out
-from .saying import GONE, WAITED, reason
-from .seat import watched
+from .browser_slot import watched
+from .error_messages import GONE, WAITED, reason
 from .tab import Tab
 
 if TYPE_CHECKING:
     from playwright.async_api import Dialog, Download, FileChooser, Page
 
-    from .seat import Seat
+    from .browser_slot import BrowserSlot
     from .server import Served
 
 
@@ -26,12 +26,12 @@ class Events:
     """The tabs of one episode, including the current one, and their events.
 
     Args:
-        seat: the episode's seat in a browser.
+        slot: the episode's slot in a browser.
         sites: the sites that the browser can reach.
     """
 
-    def __init__(self, seat: Seat, sites: Served) -> None:
-        self.seat, self.sites = seat, sites
+    def __init__(self, slot: BrowserSlot, sites: Served) -> None:
+        self.slot, self.sites = slot, sites
         self.notices: list[str] = []
         self.violations: list[str] = []
         self.tabs: list[Tab] = []
@@ -66,8 +66,8 @@ class Events:
     # -- events -----------------------------------------------------------------------------------------------------
 
     async def _watch(self, page: Page) -> None:
-        first = page is self.seat.page
-        control, target = (self.seat.control, self.seat.target) if first else await watched(page)
+        first = page is self.slot.page
+        control, target = (self.slot.control, self.slot.target) if first else await watched(page)
         tab = Tab(page, control, target["targetId"])
         control.on("Page.windowOpen", self._window_opens)
         page.on("download", self._download)
@@ -92,7 +92,7 @@ class Events:
         self._opening += 1
 
     def _page(self, page: Page) -> None:
-        self._aside(self._arrived(page))
+        self._in_background(self._arrived(page))
 
     async def _arrived(self, page: Page) -> None:
         try:
@@ -112,11 +112,11 @@ class Events:
         if kind != "beforeunload":
             what = "closed" if kind == "alert" else "dismissed"
             self.notices.append(f"the page said {dialog.message[:300]!r}, and this {kind} was {what}")
-        self._aside(dialog.accept() if kind in ("alert", "beforeunload") else dialog.dismiss())
+        self._in_background(dialog.accept() if kind in ("alert", "beforeunload") else dialog.dismiss())
 
     def _download(self, download: Download) -> None:
         self.notices.append(f"a download was blocked: {download.suggested_filename[:100]!r}")
-        self._aside(download.cancel())
+        self._in_background(download.cancel())
 
     def _chooser(self, chooser: FileChooser) -> None:
         self.notices.append("the page asked for a file; there are none, and nothing was chosen")
@@ -124,7 +124,7 @@ class Events:
     def _crashed(self) -> None:
         self._died = "the process of a page crashed"
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         async def quietly() -> None:
             with suppress(Error):
                 await work
@@ -141,15 +141,15 @@ class Events:
         Raises:
             InfrastructureError: it cannot.
         """
-        if self.seat.episode.failed is not None:
-            failed = self.seat.episode.failed
+        if self.slot.episode.failed is not None:
+            failed = self.slot.episode.failed
             raise EnvironmentFailedError(f"a site failed: {type(failed).__name__}: {failed}") from failed
-        if self._died or not self.seat.chromium.alive:
+        if self._died or not self.slot.chromium.alive:
             raise EnvironmentDiedError(self._died or "Chromium died")
 
     def _failure(self, error: Error) -> Exception:
         text = str(error)
-        if self._died or not self.seat.chromium.alive or (GONE.search(text) and not self.tabs):
+        if self._died or not self.slot.chromium.alive or (GONE.search(text) and not self.tabs):
             return EnvironmentDiedError(f"{self._died or 'Chromium died'}: {text[:300]}")
         if GONE.search(text):
             one_left = all(not tab.page.is_closed() for tab in self.tabs)

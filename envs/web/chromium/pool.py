@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....errors import EnvironmentDiedError
 from ....logs import event
+from .browser_slot import BrowserSlot, context_of, open_slot
 from .launch import Chromium, launch
 from .loop import LOOP
 from .processes import memory
-from .seat import Seat, context_of, seated
 from .server import Served, SiteServer
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Pool:
         self.retiring: list[Callable[[], None]] = []
         self._chromium: Chromium | None = None
         self._all: list[Chromium] = []
-        self._ready: list[Seat] = []
+        self._ready: list[BrowserSlot] = []
         self._traces: set[Trace] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._making, self._closed = 0, False
@@ -87,10 +87,10 @@ class Pool:
         self._lock = asyncio.Lock()
         self.works = asyncio.Semaphore(EACH_CORE * (os.cpu_count() or 1))
 
-    # -- seats ------------------------------------------------------------------------------------------------------
+    # -- slots ------------------------------------------------------------------------------------------------------
 
-    async def take(self, sites: Served, trace: Path | None = None) -> Seat:
-        """Return a seat for an episode.
+    async def take(self, sites: Served, trace: Path | None = None) -> BrowserSlot:
+        """Return a slot for an episode.
 
         Args:
             sites: the sites that the browser can reach.
@@ -100,56 +100,56 @@ class Pool:
             UsageError: Chromium is not installed on this machine.
             EnvironmentDiedError: no browser started, or it died at once.
         """
-        seat: Seat | None = None
-        while self._ready and seat is None:
+        slot: BrowserSlot | None = None
+        while self._ready and slot is None:
             one = self._ready.pop(0)
             if one.alive:
-                seat = one
+                slot = one
             else:
-                self._aside(self.leave(one))
-        seat = seat or await self._made()
+                self._in_background(self.leave(one))
+        slot = slot or await self._made()
         try:
-            await self._furnish(seat, sites, trace)
+            await self._furnish(slot, sites, trace)
         except BaseException as error:
-            self._aside(self.leave(seat))
+            self._in_background(self.leave(slot))
             if not isinstance(error, Exception):
                 raise
-            await seat.chromium.answers()  # a browser without an answer is not used again
+            await slot.chromium.answers()  # a browser without an answer is not used again
             raise EnvironmentDiedError(f"Chromium died before the episode began: {error}") from error
-        return seat
+        return slot
 
-    async def _furnish(self, seat: Seat, sites: Served, trace: Path | None) -> None:
-        seat.episode.sites = sites
+    async def _furnish(self, slot: BrowserSlot, sites: Served, trace: Path | None) -> None:
+        slot.episode.sites = sites
         jar: Any = [
             {"name": "session", "value": token, "url": f"http://{host}/"} for host, token in sites.cookies.items()
         ]
         if jar:
-            await seat.context.add_cookies(jar)
+            await slot.context.add_cookies(jar)
         if trace is not None:
-            await self._trace(seat, trace)
+            await self._trace(slot, trace)
 
-    async def _trace(self, seat: Seat, path: Path) -> None:
-        from .trace import Trace  # needs Playwright, which is installed if there is a seat
+    async def _trace(self, slot: BrowserSlot, path: Path) -> None:
+        from .trace import Trace  # needs Playwright, which is installed if there is a slot
 
-        seat.trace = Trace(seat.context, path)
-        await seat.trace.begin()
-        self._traces.add(seat.trace)
+        slot.trace = Trace(slot.context, path)
+        await slot.trace.begin()
+        self._traces.add(slot.trace)
 
-    async def leave(self, seat: Seat) -> None:
+    async def leave(self, slot: BrowserSlot) -> None:
         """Close the tabs and the context of an episode."""
-        if seat.key not in self.server.episodes:
+        if slot.key not in self.server.episodes:
             return
-        self.server.leave(seat.key)
-        await asyncio.shield(self._aside(self._emptied(seat)))  # continues even if the caller is cancelled
+        self.server.leave(slot.key)
+        await asyncio.shield(self._in_background(self._emptied(slot)))  # continues even if the caller is cancelled
 
-    async def _emptied(self, seat: Seat) -> None:
-        if seat.trace is not None:
+    async def _emptied(self, slot: BrowserSlot) -> None:
+        if slot.trace is not None:
             with suppress(Exception):  # a caller who wants its result has ended it before
-                await seat.trace.end()
-            self._traces.discard(seat.trace)
+                await slot.trace.end()
+            self._traces.discard(slot.trace)
         with suppress(Exception):  # it may be dead
-            await asyncio.wait_for(seat.context.close(), 20)
-        await self._fewer(seat.chromium)
+            await asyncio.wait_for(slot.context.close(), 20)
+        await self._fewer(slot.chromium)
 
     async def _fewer(self, chromium: Chromium) -> None:
         """Count a closed context, and end a retired browser with its last one."""
@@ -157,61 +157,61 @@ class Pool:
         if not chromium.alive or (chromium.retired and chromium.open <= 0):
             await self._end(chromium)
 
-    def _aside(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _in_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def leave_aside(self, seat: Seat) -> None:
+    def leave_in_background(self, slot: BrowserSlot) -> None:
         """Close the tabs and the context of an episode in the background."""
-        self._aside(self.leave(seat))
+        self._in_background(self.leave(slot))
 
     def refill(self) -> None:
-        """Prepare seats in the background until the configured number is ready."""
+        """Prepare slots in the background until the configured number is ready."""
         while not self._closed and len(self._ready) + self._making < self.settings.ready:
             self._making += 1
-            self._aside(self._prepare())
+            self._in_background(self._prepare())
 
     async def _prepare(self) -> None:
         try:
-            with suppress(Exception):  # an episode that needs a seat will meet and report the same error
-                seat = await self._made()
-                if seat.chromium.retired:  # it retired meanwhile, and would wait in vain
-                    await self.leave(seat)
+            with suppress(Exception):  # an episode that needs a slot will meet and report the same error
+                slot = await self._made()
+                if slot.chromium.retired:  # it retired meanwhile, and would wait in vain
+                    await self.leave(slot)
                 else:
-                    self._ready.append(seat)
+                    self._ready.append(slot)
         finally:
             self._making -= 1
 
-    async def _made(self) -> Seat:
+    async def _made(self) -> BrowserSlot:
         for again in (True, False):
             chromium = await self._current()
             try:
-                return await self._seated(chromium)
+                return await self._open_slot(chromium)
             except Exception as error:
                 if not await chromium.answers():
-                    self._aside(self._end(chromium))
+                    self._in_background(self._end(chromium))
                 if not again:
                     raise EnvironmentDiedError(f"Chromium made no window: {error}") from error
         raise AssertionError("one of two tries returns or raises")
 
-    async def _seated(self, chromium: Chromium) -> Seat:
+    async def _open_slot(self, chromium: Chromium) -> BrowserSlot:
         key, episode = self.server.enter()
         chromium.made, chromium.open = chromium.made + 1, chromium.open + 1
-        coming = self._aside(context_of(chromium, key, self.settings.width, self.settings.height))
+        coming = self._in_background(context_of(chromium, key, self.settings.width, self.settings.height))
         try:
             async with asyncio.timeout(MAKING):
                 # Chromium creates the context even if this is cancelled; without a reference, it would never be closed.
                 context = await asyncio.shield(coming)
-                return await seated(chromium, context, key, episode)
+                return await open_slot(chromium, context, key, episode)
         except BaseException:
             self.server.leave(key)
-            self._aside(self._unmade(chromium, coming))
+            self._in_background(self._unmade(chromium, coming))
             raise
 
     async def _unmade(self, chromium: Chromium, coming: asyncio.Task[BrowserContext]) -> None:
-        """Close a context that did not become a seat, also if it is created only later."""
+        """Close a context that did not become a slot, also if it is created only later."""
         with suppress(Exception):  # it may never come
             async with asyncio.timeout(MAKING):
                 await (await coming).close()
@@ -229,7 +229,7 @@ class Pool:
             if now is not None:
                 self._retire(now)
             if self._launching is None:
-                self._launching = self._aside(self._launch())
+                self._launching = self._in_background(self._launch())
             await asyncio.shield(self._launching)  # the caller may be cancelled while others wait for the same start
 
     async def _launch(self) -> None:
@@ -257,11 +257,11 @@ class Pool:
         chromium.retired = True
         for tell in self.retiring:
             tell()
-        for seat in [one for one in self._ready if one.chromium is chromium]:
-            self._ready.remove(seat)
-            self._aside(self.leave(seat))
+        for slot in [one for one in self._ready if one.chromium is chromium]:
+            self._ready.remove(slot)
+            self._in_background(self.leave(slot))
         if not chromium.alive or chromium.open <= 0:
-            self._aside(self._end(chromium))
+            self._in_background(self._end(chromium))
 
     async def _end(self, chromium: Chromium) -> None:
         await chromium.close()
@@ -274,7 +274,7 @@ class Pool:
         return list(self._all)
 
     async def close(self) -> None:
-        """Close all browsers; the pool has no seats after that."""
+        """Close all browsers; the pool has no slots after that."""
         await LOOP.run(self._close())
 
     async def _close(self) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import uvicorn
 from fastapi import FastAPI
-from fastapi import Request as Asked
+from fastapi import Request as HttpRequest
 from fastapi import Response as Answer
 
 from ....errors import InfrastructureError
@@ -132,7 +132,7 @@ class SiteServer:
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    async def _asked(self, asked: Asked) -> Answer:
+    async def _asked(self, asked: HttpRequest) -> Answer:
         host, key = asked.headers.get("host", "").lower(), asked.headers.get(HEADER, "")
         person = PEOPLE.fullmatch(host) if not key else None
         if person is not None:
@@ -157,7 +157,7 @@ class SiteServer:
             return Answer("This site failed.", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def _turned_away(asked: Asked, episode: Episode, why: str) -> Answer:
+def _turned_away(asked: HttpRequest, episode: Episode, why: str) -> Answer:
     """Answer a request that leads out of the sites. Record only pages, since agents do not request their parts."""
     if "upgrade-insecure-requests" not in asked.headers:
         return Answer(status_code=HTTPStatus.FORBIDDEN)
@@ -165,7 +165,7 @@ def _turned_away(asked: Asked, episode: Episode, why: str) -> Answer:
     return Answer(status_code=HTTPStatus.NO_CONTENT)
 
 
-async def _body(asked: Asked) -> str | None:
+async def _body(asked: HttpRequest) -> str | None:
     """Return the body of a request; ``None`` if it is too large."""
     parts, size = [], 0
     async for part in asked.stream():

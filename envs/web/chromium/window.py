@@ -38,7 +38,7 @@ class Window(Events):
     """The tabs of one episode, including the current one.
 
     Args:
-        seat: the episode's seat in a browser.
+        slot: the episode's slot in a browser.
         sites: the sites that the browser can reach.
     """
 
@@ -52,10 +52,10 @@ class Window(Events):
             InfrastructureError: the page did not load.
         """
         try:
-            self.seat.context.set_default_timeout(LOADING)
-            await self._watch(self.seat.page)
-            self.seat.context.on("dialog", self._dialog)
-            self.seat.context.on("page", self._page)
+            self.slot.context.set_default_timeout(LOADING)
+            await self._watch(self.slot.page)
+            self.slot.context.on("dialog", self._dialog)
+            self.slot.context.on("page", self._page)
             await self.page.goto(url)
             await self._settle()
         except Error as error:
@@ -106,7 +106,7 @@ class Window(Events):
             try:
                 return await seen(self.tabs, self.front, wanted)
             except Error as error:
-                if left and self.seat.chromium.alive and not self.page.is_closed():  # the page changed meanwhile
+                if left and self.slot.chromium.alive and not self.page.is_closed():  # the page changed meanwhile
                     await self._settle()
                     continue
                 failure = self._failure(error)
@@ -154,7 +154,7 @@ class Window(Events):
         tab = self.tab
         history: Any = await tab.control.send("Page.getNavigationHistory")
         entries, to = history["entries"], history["currentIndex"] + by
-        own = tab.page is self.seat.page and entries[0]["url"] == "about:blank"  # the agent did not open that page
+        own = tab.page is self.slot.page and entries[0]["url"] == "about:blank"  # the agent did not open that page
         if not int(own) <= to < len(entries):
             raise ToolError(f"there is no page to go {'back' if by < 0 else 'forward'} to")
         try:
@@ -173,7 +173,7 @@ class Window(Events):
         """
         one_more(len(self.tabs))
         self._opening += 1
-        await self.seat.context.new_page()
+        await self.slot.context.new_page()
 
     async def close_tab(self) -> None:
         """Close the current tab.
@@ -201,8 +201,8 @@ class Window(Events):
 
     async def _inside(self) -> list[str]:
         """Bring every tab back to the episode's sites, and return notices for the agent."""
-        refused = list(self.seat.episode.refused)
-        self.seat.episode.refused.clear()
+        refused = list(self.slot.episode.refused)
+        self.slot.episode.refused.clear()
         known = min(self._noted, len(refused))
         self._noted -= known
         told = list(dict.fromkeys(refused[known:]))
@@ -237,9 +237,9 @@ class Window(Events):
 
     async def _close_strays(self) -> None:
         """Close windows that were opened for a page elsewhere, which Playwright does not report."""
-        control, known = self.seat.chromium.control, {tab.target for tab in self.tabs}
+        control, known = self.slot.chromium.control, {tab.target for tab in self.tabs}
         listed: Any = await control.send("Target.getTargets")
-        context = self.seat.target["browserContextId"]
+        context = self.slot.target["browserContextId"]
         for one in listed["targetInfos"]:
             if one.get("browserContextId") == context and one["type"] == "page" and one["targetId"] not in known:
                 with suppress(Error):

@@ -19,7 +19,7 @@ from ..acting import WebTools
 from .recording import TRACE, Recording, recordings_in, said
 
 if TYPE_CHECKING:
-    from ..chromium.film import Film
+    from ..chromium.recorder import Recorder
 
 
 class RecordedTools(WebTools[TaskT]):
@@ -82,7 +82,7 @@ class RecordedTools(WebTools[TaskT]):
             return await super().astep(action)
         read = Action.of(action)
         if self._traced:
-            await self._film.chapter(f"turn {self._turn + 1}: {clip(said(read), 200)}")
+            await self._recorder.chapter(f"turn {self._turn + 1}: {clip(said(read), 200)}")
         with self._failures_noted():
             stepped = await super().astep(read)
         observation, reward, terminated, truncated, info = stepped
@@ -111,21 +111,21 @@ class RecordedTools(WebTools[TaskT]):
     # -- the inside -------------------------------------------------------------------------------------------------
 
     @property
-    def _film(self) -> Film:
+    def _recorder(self) -> Recorder:
         browser: Any = self.browser
-        film: Film = browser.film  # what does not draw has none, and is not recorded
-        return film
+        recorder: Recorder = browser.recorder  # what does not draw has none, and is not recorded
+        return recorder
 
     async def _picture(self) -> bytes | str:
         """Return a screenshot of the window, or the reason why there is none, which does not end the episode."""
         try:
-            return await self._film.picture()
+            return await self._recorder.picture()
         except TurnwiseError as error:
             return str(error)
 
     async def _end_recording(self, verdict: str = "") -> None:
         assert self.recording is not None
-        if self._traced and hasattr(self, "browser") and (lost := await self._film.end()):
+        if self._traced and hasattr(self, "browser") and (lost := await self._recorder.end()):
             self.recording.note(f"there is no trace: {lost}")
         self.recording.end(verdict)
 

@@ -10,14 +10,14 @@ import time
 from ....verdicts import Failed, expect
 from ...result import Status
 from ..case import Case
-from ..lab import Lab, ended, python, refused, soon, works
+from ..harness import Harness, ended, python, refused, soon, works
 
 ODD_ARGUMENTS = ["two words", "", "'\"`$HOME;|&", "line\nbreak", "-n", "ünïcödé ☃", "*"]
 
 
-async def arguments_arrive_untouched(lab: Lab) -> str:
+async def arguments_arrive_untouched(harness: Harness) -> str:
     """A list is a program with its arguments, none of which a shell reads."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         result = await python(sandbox, "import json,sys; print(json.dumps(sys.argv[1:]))", *ODD_ARGUMENTS)
         expect(result.ok, f"the program ended with {ended(result)}")
         got = json.loads(result.stdout.text)
@@ -25,9 +25,9 @@ async def arguments_arrive_untouched(lab: Lab) -> str:
     return f"{len(ODD_ARGUMENTS)} arguments with spaces, quotes, line breaks and wildcards arrived as they were"
 
 
-async def text_is_for_the_shell(lab: Lab) -> str:
+async def text_is_for_the_shell(harness: Harness) -> str:
     """Text is run by /bin/sh, with pipes, variables and the exit code of the last command."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         result = await sandbox.exec("a=3; echo one two | tr a-z A-Z; echo err >&2; exit $((a + 4))")
         got = (result.status, result.exit_code, result.stdout.text, result.stderr.text)
         wanted = (Status.EXITED, 7, "ONE TWO\n", "err\n")
@@ -36,9 +36,9 @@ async def text_is_for_the_shell(lab: Lab) -> str:
     return "a pipe, a variable, both streams and exit code 7 came back"
 
 
-async def environment_is_what_was_asked(lab: Lab) -> str:
+async def environment_is_what_was_asked(harness: Harness) -> str:
     """The environment is that of the spec and of the command, and nothing of the host's."""
-    async with lab.sandbox(env={"FROM_SPEC": "1", "BOTH": "spec"}) as sandbox:
+    async with harness.sandbox(env={"FROM_SPEC": "1", "BOTH": "spec"}) as sandbox:
         show = "import json,os; print(json.dumps(dict(os.environ)))"
         first = json.loads((await python(sandbox, show, env={"BOTH": "call", "ONCE": "ü"})).stdout.text)
         got = {name: first.get(name) for name in ("FROM_SPEC", "BOTH", "ONCE")}
@@ -51,9 +51,9 @@ async def environment_is_what_was_asked(lab: Lab) -> str:
     return f"two of the spec, two of the command, {len(first)} in all, none of the host's"
 
 
-async def directories_are_relative_to_the_working_directory(lab: Lab) -> str:
+async def directories_are_relative_to_the_working_directory(harness: Harness) -> str:
     """Commands start in the working directory or below it; a directory that is not there is refused."""
-    async with lab.sandbox(files={"below/it/file": b""}) as sandbox:
+    async with harness.sandbox(files={"below/it/file": b""}) as sandbox:
         for cwd, wanted in ((None, ""), ("below/it", "/below/it")):
             found = (await sandbox.exec("ls", cwd=cwd)).stdout.text
             expect(found == ("file\n" if wanted else "below\n"), f"with cwd={cwd!r} it starts where there is {found!r}")
@@ -63,9 +63,9 @@ async def directories_are_relative_to_the_working_directory(lab: Lab) -> str:
     return "the working directory, one below; a missing directory and a missing program are refused"
 
 
-async def input_is_exact_and_then_ends(lab: Lab) -> str:
+async def input_is_exact_and_then_ends(harness: Harness) -> str:
     """Standard input is the bytes that were given, then its end; empty if none were."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         given = bytes(range(256)) * 40
         expect((await sandbox.exec(["cat"], stdin=given)).stdout.head == given, "10 kB of all bytes came back changed")
         nothing, _ = await soon(sandbox.exec("wc -c"), "a command that reads its empty input")
@@ -75,10 +75,10 @@ async def input_is_exact_and_then_ends(lab: Lab) -> str:
     return "10 kB of all bytes; the end at once without input; 500 kB that nobody reads"
 
 
-async def endings_are_told_apart(lab: Lab) -> str:
+async def endings_are_told_apart(harness: Harness) -> str:
     """Exit codes and signals are what they were, and 137 is not taken for a kill."""
     seen = []
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for command, status, code, signal in (
             ("exit 0", Status.EXITED, 0, None),
             ("exit 3", Status.EXITED, 3, None),
@@ -95,9 +95,9 @@ async def endings_are_told_apart(lab: Lab) -> str:
     return f"{', '.join(seen)} were told apart"
 
 
-async def timeouts_are_said_and_keep_what_was_written(lab: Lab) -> str:
+async def timeouts_are_said_and_keep_what_was_written(harness: Harness) -> str:
     """A command that does not end in time is killed, and says so, with what it wrote until then."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         command = "echo begun; sleep 61 & sleep 60; echo never"
         result, seconds = await soon(sandbox.exec(command, timeout=0.5), "a command with a timeout of 0.5 s")
         expect(result.status is Status.TIMEOUT, f"it ended with {ended(result)}")
@@ -109,9 +109,9 @@ async def timeouts_are_said_and_keep_what_was_written(lab: Lab) -> str:
     return f"killed with its child after {result.seconds:.2f} s of 0.5 s, came back after {seconds:.2f} s"
 
 
-async def what_is_left_running_is_killed(lab: Lab) -> str:
+async def what_is_left_running_is_killed(harness: Harness) -> str:
     """Processes that a command leaves in the background are killed when it ends, even in a session of their own."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         began = time.monotonic()
         result = await sandbox.exec("sleep 62 & (setsid sleep 63 &) ; echo done")
         expect(result.ok and result.stdout.text == "done\n", f"the command ended with {ended(result)}")
@@ -134,9 +134,9 @@ for pid in os.listdir("/proc"):
 """Prints the command lines of the processes of this check that can be seen."""
 
 
-async def what_a_command_used_is_measured(lab: Lab) -> str:
+async def what_a_command_used_is_measured(harness: Harness) -> str:
     """Seconds, processor seconds and peak memory of a command are those that it used."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         source = "import time; b = b'x' * 40_000_000\nwhile time.process_time() < 0.4: pass\ntime.sleep(0.3)"
         result = await python(sandbox, source)
         expect(result.ok, f"it ended with {ended(result)}")
@@ -149,9 +149,9 @@ async def what_a_command_used_is_measured(lab: Lab) -> str:
     return f"{result.seconds:.2f} s, {result.cpu_seconds:.2f} processor seconds, {megabytes:.0f} MB"
 
 
-async def commands_run_at_the_same_time(lab: Lab) -> str:
+async def commands_run_at_the_same_time(harness: Harness) -> str:
     """Commands of one sandbox run beside each other, and each has its own output and ending."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         began = time.monotonic()
         results = await asyncio.gather(
             *(sandbox.exec(f"cat; sleep 1; echo {i} >&2; exit {i}", stdin=str(i).encode()) for i in range(8))
@@ -164,9 +164,9 @@ async def commands_run_at_the_same_time(lab: Lab) -> str:
     return f"8 commands that sleep for a second took {seconds:.1f} s, none got what is another's"
 
 
-async def a_cancelled_command_is_killed(lab: Lab) -> str:
+async def a_cancelled_command_is_killed(harness: Harness) -> str:
     """Cancelling the wait for a command kills it, and the sandbox can be used on."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for wait in (0.0, 0.01, 0.3):
             task = asyncio.create_task(sandbox.exec("sleep 64; echo never", timeout=60.0))
             await asyncio.sleep(wait)

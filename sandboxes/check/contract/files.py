@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from ....verdicts import expect
 from ...spec import Mount
 from ..case import Case
-from ..lab import Lab, ended, refused
+from ..harness import Harness, ended, refused
 
 
-async def files_come_back_as_they_went(lab: Lab) -> str:
+async def files_come_back_as_they_went(harness: Harness) -> str:
     """Files are read as they were written, with any bytes, length and directory."""
     files = {
         "empty": b"",
@@ -20,7 +20,7 @@ async def files_come_back_as_they_went(lab: Lab) -> str:
         "name with spaces ünd ☃": b"text",
         "large": b"0123456789abcdef" * 32_768,
     }
-    async with lab.sandbox(files={"given": b"at the beginning"}) as sandbox:
+    async with harness.sandbox(files={"given": b"at the beginning"}) as sandbox:
         await sandbox.write_files(files)
         for name, content in {**files, "given": b"at the beginning"}.items():
             got = await sandbox.read_file(name)
@@ -34,9 +34,9 @@ async def files_come_back_as_they_went(lab: Lab) -> str:
     return "an empty file, all bytes, 512 KiB, odd names, directories made above; one written again is replaced"
 
 
-async def files_can_be_run(lab: Lab) -> str:
+async def files_can_be_run(harness: Harness) -> str:
     """A file written as executable can be run, another cannot."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         await sandbox.write_files({"bin/tool": b"#!/bin/sh\necho ran $1\n"}, executable=True)
         await sandbox.write_files({"plain": b"#!/bin/sh\necho ran\n"})
         result = await sandbox.exec(["./bin/tool", "it"])
@@ -45,9 +45,9 @@ async def files_can_be_run(lab: Lab) -> str:
     return "an executable script ran; a plain one did not"
 
 
-async def paths_out_of_the_working_directory_are_refused(lab: Lab) -> str:
+async def paths_out_of_the_working_directory_are_refused(harness: Harness) -> str:
     """Nothing is written or removed out of the working directory, and what cannot be read is refused."""
-    async with lab.sandbox(files={"kept": b"1"}) as sandbox:
+    async with harness.sandbox(files={"kept": b"1"}) as sandbox:
         for path in ("../escape", "/tmp/../escape", "a/../../escape", "/escape", "", "."):
             await refused(sandbox.write_files({path: b"x"}), f"writing {path!r}")
         for path in ("..", "../..", "/", "/tmp", "a/../../x"):
@@ -60,17 +60,17 @@ async def paths_out_of_the_working_directory_are_refused(lab: Lab) -> str:
     return "six paths for writing and five for removing were refused, and so was what is not there"
 
 
-async def large_files_are_refused(lab: Lab) -> str:
+async def large_files_are_refused(harness: Harness) -> str:
     """A file larger than the reader's limit is refused, one of exactly the limit is read."""
-    async with lab.sandbox(files={"file": b"x" * 1000}) as sandbox:
+    async with harness.sandbox(files={"file": b"x" * 1000}) as sandbox:
         expect(len(await sandbox.read_file("file", limit=1000)) == 1000, "a file of exactly the limit is not read")
         await refused(sandbox.read_file("file", limit=999), "a file of one byte more than the limit")
     return "1,000 bytes are read with a limit of 1,000 and refused with 999"
 
 
-async def listings_are_sorted_and_complete(lab: Lab) -> str:
+async def listings_are_sorted_and_complete(harness: Harness) -> str:
     """A listing names everything below a directory with kind, size and mode, sorted, and follows no link."""
-    async with lab.sandbox(files={"b/file": b"12345", "a": b"", "c/d/e": b"1"}) as sandbox:
+    async with harness.sandbox(files={"b/file": b"12345", "a": b"", "c/d/e": b"1"}) as sandbox:
         await sandbox.exec("ln -s b link; ln -s /nowhere broken; mkfifo pipe; chmod 750 b; chmod 640 b/file")
         found = await sandbox.list_files()
         names = [entry.path for entry in found]
@@ -87,9 +87,9 @@ async def listings_are_sorted_and_complete(lab: Lab) -> str:
     return "9 entries of four kinds, sorted; 9 with a limit of 8 are refused"
 
 
-async def whole_directories_are_removed(lab: Lab) -> str:
+async def whole_directories_are_removed(harness: Harness) -> str:
     """Removing takes whole directories, and what is not there is no error; a link goes, not what it points to."""
-    async with lab.sandbox(files={"a/b/c": b"", "a/d": b"", "kept/file": b"1", "e": b""}) as sandbox:
+    async with harness.sandbox(files={"a/b/c": b"", "a/d": b"", "kept/file": b"1", "e": b""}) as sandbox:
         await sandbox.exec("ln -s kept a/link")
         await sandbox.exec("ln -s ../kept a/up; ln -s kept link")
         await sandbox.remove(["a", "e", "link", "never/there"])
@@ -98,12 +98,12 @@ async def whole_directories_are_removed(lab: Lab) -> str:
     return "a directory with files, links in it, a link, a file and one that is not there"
 
 
-async def mounts_can_be_read_and_not_written(lab: Lab) -> str:
+async def mounts_can_be_read_and_not_written(harness: Harness) -> str:
     """A mount shows a folder of the host inside, and nothing can be written to it."""
     with tempfile.TemporaryDirectory(prefix="turnwise-check-mount-") as folder:
         _share(folder)
         mount = Mount(source=Path(folder), target=PurePosixPath("/opt/mounted"))
-        async with lab.sandbox(mounts=(mount,)) as sandbox:
+        async with harness.sandbox(mounts=(mount,)) as sandbox:
             got = await sandbox.exec(["cat", "/opt/mounted/file"])
             expect(got.stdout.text == "from the host", f"reading a mounted file ended with {ended(got)}")
             tried = await sandbox.exec("echo x > /opt/mounted/file; echo x > /opt/mounted/new; rm /opt/mounted/file")

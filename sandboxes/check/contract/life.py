@@ -10,14 +10,14 @@ from ....errors import SandboxError
 from ....verdicts import Failed, expect
 from ...spec import Limit
 from ..case import Case
-from ..lab import Lab, reap_all, refused, soon, works
+from ..harness import Harness, reap_all, refused, soon, works
 
 
-async def every_sandbox_is_new(lab: Lab) -> str:
+async def every_sandbox_is_new(harness: Harness) -> str:
     """A sandbox begins with the files that were given and no others, under a name of its own."""
     names = set()
     for _ in range(3):
-        async with lab.sandbox(files={"given": b"1"}) as sandbox:
+        async with harness.sandbox(files={"given": b"1"}) as sandbox:
             found = [entry.path for entry in await sandbox.list_files()]
             expect(found == ["given"], f"a new sandbox holds {found}")
             await sandbox.exec("echo used > given; echo used > new")
@@ -26,9 +26,9 @@ async def every_sandbox_is_new(lab: Lab) -> str:
     return "three, one after the other: none saw what the one before had written"
 
 
-async def destroying_ends_everything(lab: Lab) -> str:
+async def destroying_ends_everything(harness: Harness) -> str:
     """Destroying ends everything inside, can be repeated, and fails later calls and pending ones with an error."""
-    sandbox = await lab.create()
+    sandbox = await harness.create()
     shell = await sandbox.session()
     running = asyncio.create_task(sandbox.exec("sleep 68", timeout=60.0))
     await asyncio.sleep(0.3)
@@ -61,9 +61,9 @@ async def is_sandbox_error(work: object, what: str) -> None:
     raise Failed(f"{what} returned {str(result)[:100]} and should raise SandboxError")
 
 
-async def sandboxes_are_used_from_any_loop(lab: Lab) -> str:
+async def sandboxes_are_used_from_any_loop(harness: Harness) -> str:
     """A sandbox made on one event loop is used and destroyed on others, also after its first loop has closed."""
-    sandbox = await asyncio.to_thread(lambda: asyncio.run(lab.create()))
+    sandbox = await asyncio.to_thread(lambda: asyncio.run(harness.create()))
     await works(sandbox)
 
     async def elsewhere() -> str:
@@ -76,20 +76,20 @@ async def sandboxes_are_used_from_any_loop(lab: Lab) -> str:
     return "made, used and destroyed on three loops in three threads"
 
 
-async def lifetimes_end(lab: Lab) -> str:
+async def lifetimes_end(harness: Harness) -> str:
     """A sandbox is destroyed at the end of its lifetime, even if it is in use."""
-    sandbox = await lab.create(lab.spec(lifetime=1.0))
+    sandbox = await harness.create(harness.spec(lifetime=1.0))
     await works(sandbox)
     await is_sandbox_error(sandbox.exec("sleep 4", timeout=15.0), "a command that outlives the sandbox")
     expect(not sandbox.alive, "it is alive after its lifetime")
-    left = lab.host.remains([sandbox.id])
+    left = harness.host.remains([sandbox.id])
     expect(not left, f"after its lifetime there is {'; '.join(left)}")
     return "with a lifetime of 1 s a command of 4 s met its end, and nothing was left"
 
 
-async def use_is_measured(lab: Lab) -> str:
+async def use_is_measured(harness: Harness) -> str:
     """Statistics are those of the sandbox: they grow with what it uses, and are known where they are limited."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         before = await sandbox.stats()
         await sandbox.exec("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
         shell = await sandbox.session()
@@ -98,7 +98,7 @@ async def use_is_measured(lab: Lab) -> str:
         expect(after.seconds > before.seconds, "its age does not grow")
         for name in ("memory", "pids", "cpu_seconds", "oom_kills"):
             first, second = getattr(before, name), getattr(after, name)
-            if name in ("memory", "pids") and Limit(name) not in lab.absent:
+            if name in ("memory", "pids") and Limit(name) not in harness.absent:
                 expect(second is not None, f"{name} is limited, but not known")
             expect(second is None or second >= 0, f"{name} is {second}")
             if name in ("pids", "cpu_seconds") and first is not None:
@@ -109,12 +109,12 @@ async def use_is_measured(lab: Lab) -> str:
     return f"{memory} of memory, {after.pids} processes, {after.cpu_seconds} processor seconds, {after.oom_kills} kills"
 
 
-async def many_are_made_at_once(lab: Lab) -> str:
+async def many_are_made_at_once(harness: Harness) -> str:
     """Sixteen sandboxes are made, used and destroyed at the same time, and this process keeps no file open for them."""
 
     async def life(i: int) -> float:
         began = time.perf_counter()
-        sandbox = await lab.create()
+        sandbox = await harness.create()
         seconds = time.perf_counter() - began
         got = (await sandbox.exec(f"echo {i}", timeout=60.0)).stdout.text
         expect(got == f"{i}\n", f"sandbox {i} of 16 said {got!r}")
@@ -138,22 +138,22 @@ async def _least(wanted: int) -> int:
     return count
 
 
-async def a_full_working_directory_is_refused(lab: Lab) -> str:
+async def a_full_working_directory_is_refused(harness: Harness) -> str:
     """Files that do not fit are refused at creation and later, and nothing is left of the failed sandbox."""
-    large = {"large": b"x" * (2 * lab.spec().limits.disk)}
-    await refused(lab.create(files=large), "files of twice the disk limit")
-    async with lab.sandbox() as sandbox:
+    large = {"large": b"x" * (2 * harness.spec().limits.disk)}
+    await refused(harness.create(files=large), "files of twice the disk limit")
+    async with harness.sandbox() as sandbox:
         await refused(sandbox.write_files(large), "writing twice the disk limit")
         await works(sandbox)
     return "twice the disk limit is refused as a file to begin with, and later"
 
 
-async def the_living_are_not_reaped(lab: Lab) -> str:
+async def the_living_are_not_reaped(harness: Harness) -> str:
     """Reaping removes nothing whose owner lives, and can be done at any time."""
-    async with lab.sandbox() as sandbox:
-        await lab.backend.reap()
+    async with harness.sandbox() as sandbox:
+        await harness.backend.reap()
         await works(sandbox)
-        again = await reap_all(lab.backend)
+        again = await reap_all(harness.backend)
         expect(again.sandboxes == 0, f"reaping once more found {again.sandboxes} sandboxes: the first left them")
     return "a sandbox in use went on working"
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from ....verdicts import expect
 from ...result import Output
 from ..case import Case
-from ..lab import SMALL, Lab, ended, python
+from ..harness import SMALL, Harness, ended, python
 
 COUNTING = "import sys\nfor i in range(int(sys.argv[1])): print(f'{i:09d}', file=sys.stdout)"
 """Prints lines of ten bytes, each its number."""
 
 
-async def long_output_keeps_both_ends(lab: Lab) -> str:
+async def long_output_keeps_both_ends(harness: Harness) -> str:
     """Of output beyond the limit the beginning and the end are kept, and what is missing is counted to the byte."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         limit, written = int(SMALL["output"]), 300_000
         whole = await python(sandbox, COUNTING, limit // 10)
         expect(whole.stdout.dropped == 0 and whole.stdout.size == limit // 10 * 10, "output within the limit was cut")
@@ -24,9 +24,9 @@ async def long_output_keeps_both_ends(lab: Lab) -> str:
     return f"of {written} bytes, {len(result.stdout.head)} and {len(result.stdout.tail)} kept, the rest counted"
 
 
-async def a_command_may_keep_less(lab: Lab) -> str:
+async def a_command_may_keep_less(harness: Harness) -> str:
     """A command's own output limit holds for each stream, and none is larger than the sandbox's."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         both = f"{COUNTING}\nfor i in range(int(sys.argv[1])): print(f'{{i:09d}}', file=sys.stderr)"
         result = await python(sandbox, both, 5_000, output=1_000)
         consistent(result.stdout, 50_000, 1_000)
@@ -38,9 +38,9 @@ async def a_command_may_keep_less(lab: Lab) -> str:
     return "1,000 of 50,000 bytes of each stream; asking for more than the sandbox's limit gives that"
 
 
-async def what_was_dropped_is_said_in_text(lab: Lab) -> str:
+async def what_was_dropped_is_said_in_text(harness: Harness) -> str:
     """Output as text says how many bytes are missing where they are missing."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         result = await python(sandbox, COUNTING, 2_000, output=500)
         text, missing = result.stdout.text, result.stdout.dropped
         expect(missing > 0 and str(missing) in text, f"{missing} dropped bytes are not mentioned in {text[:100]!r}…")

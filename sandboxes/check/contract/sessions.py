@@ -9,7 +9,7 @@ from ....verdicts import expect
 from ...result import Status
 from ...sandbox import Session
 from ..case import Case
-from ..lab import Lab, ended, python, refused, soon, works
+from ..harness import Harness, ended, python, refused, soon, works
 from .commands import LISTING
 
 
@@ -19,9 +19,9 @@ async def said(session: Session, source: str) -> str:
     return result.stdout.text + result.stderr.text
 
 
-async def shells_keep_their_state(lab: Lab) -> str:
+async def shells_keep_their_state(harness: Harness) -> str:
     """A shell keeps directory, variables and functions, and gives every command its own exit code and streams."""
-    async with lab.sandbox(files={"below/file": b""}) as sandbox:
+    async with harness.sandbox(files={"below/file": b""}) as sandbox:
         shell = await sandbox.session()
         await shell.run("cd below; a='two words'; export b=3; f() { echo \"f $1\"; }")
         expect(
@@ -37,9 +37,9 @@ async def shells_keep_their_state(lab: Lab) -> str:
     return f"directory, variables, a function, exit code 9; after an unfinished quotation it is {alive}"
 
 
-async def interpreters_keep_their_state(lab: Lab) -> str:
+async def interpreters_keep_their_state(harness: Harness) -> str:
     """Python keeps names, prints the value of a last expression, and an exception is exit code 1 with a traceback."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         session = await sandbox.session("python")
         await session.run("import math\nx = 20\ndef twice(n):\n    return 2 * n\n")
         expect(await said(session, "twice(x) + math.floor(2.5)") == "42\n", "names or the last value are lost")
@@ -54,9 +54,9 @@ async def interpreters_keep_their_state(lab: Lab) -> str:
     return "names, last values, an exception and a syntax error with tracebacks; the state outlives them"
 
 
-async def sessions_read_no_input(lab: Lab) -> str:
+async def sessions_read_no_input(harness: Harness) -> str:
     """Commands in a session find an empty standard input, and do not consume later commands."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for kind, reads, then in (("sh", "cat; read line; wc -c", "echo on"), ("python", INPUT, "print('on')")):
             session = await sandbox.session(kind)  # type: ignore[arg-type]
             result, _ = await soon(session.run(reads), f"reading the input of a session of {kind}")
@@ -75,10 +75,10 @@ except EOFError:
 """
 
 
-async def slow_commands_of_sessions_are_interrupted(lab: Lab) -> str:
+async def slow_commands_of_sessions_are_interrupted(harness: Harness) -> str:
     """A command of a session that does not end in time is a timeout; the session goes on, or says that it ended."""
     states = []
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for kind, keeps, slow, look in (
             ("sh", "a=1", "echo begun; sleep 65", "echo $a"),
             ("python", "a = 1", "import time\nprint('begun', flush=True)\ntime.sleep(65)", "print(a)"),
@@ -100,9 +100,9 @@ async def slow_commands_of_sessions_are_interrupted(lab: Lab) -> str:
     return f"sh, python, python that catches everything: {', '.join(states)} afterwards, all said to be timeouts"
 
 
-async def sessions_end(lab: Lab) -> str:
+async def sessions_end(harness: Harness) -> str:
     """A session ends by itself or when it is closed, with all that it started; then it refuses commands."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for kind, ends in (
             ("sh", "exit 3"),
             ("python", "import sys; sys.exit(3)"),
@@ -128,9 +128,9 @@ async def sessions_end(lab: Lab) -> str:
     return "by exit, sys.exit, os._exit and close; what it ran in the background went on until then, and not after"
 
 
-async def sessions_are_apart(lab: Lab) -> str:
+async def sessions_are_apart(harness: Harness) -> str:
     """Several sessions and commands run beside each other and share files, and nothing else."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         sessions = await asyncio.gather(*(sandbox.session("sh" if i % 2 else "python") for i in range(4)))
         for i, session in enumerate(sessions):
             await session.run(f"mine={i}")
@@ -142,9 +142,9 @@ async def sessions_are_apart(lab: Lab) -> str:
     return "two shells and two interpreters with one name for four values; a file of one command is there for all"
 
 
-async def code_asks_the_host(lab: Lab) -> str:
+async def code_asks_the_host(harness: Harness) -> str:
     """Python code asks while it runs, from any thread, and gets answers and refusals; a failure ends the run."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         session = await sandbox.session("python")
         heard: list[bytes] = []
 
@@ -186,9 +186,9 @@ print(ask(bytes([97, 10, 0])), why, len(ask(b"x" * 200_000)), "ok" if got == [Tr
 """
 
 
-async def nobody_is_asked_out_of_turn(lab: Lab) -> str:
+async def nobody_is_asked_out_of_turn(harness: Harness) -> str:
     """Without an answer asking is refused; an answer still pending at the timeout is canceled and never arrives."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         session = await sandbox.session("python")
         result = await session.run("import turnwise_host\nturnwise_host.ask(b'')")
         expect(not result.ok and "Refused" in result.stderr.text, f"asking nobody ended with {ended(result)}")

@@ -7,7 +7,7 @@ import time
 from ....verdicts import expect
 from ...sandbox import Sandbox
 from ..case import Case
-from ..lab import Lab, works
+from ..harness import Harness, works
 
 MAKE = (
     "mkdir -p d/empty; printf 12345 > d/file; chmod 755 d/file; ln -s d/file link; ln -s /nowhere broken; printf '' > e"
@@ -20,13 +20,13 @@ async def look(sandbox: Sandbox) -> str:
     return (await sandbox.exec(LOOK)).stdout.text
 
 
-async def snapshots_fill_other_sandboxes(lab: Lab) -> str:
+async def snapshots_fill_other_sandboxes(harness: Harness) -> str:
     """A snapshot gives another sandbox the same files, modes, links and empty directories."""
-    async with lab.sandbox() as first:
+    async with harness.sandbox() as first:
         await first.exec(MAKE)
         snapshot, wanted = await first.snapshot(), await look(first)
         await first.exec("echo later > e")
-        async with lab.sandbox(start=snapshot, files={"added": b"1", "e": b"replaced"}) as second:
+        async with harness.sandbox(start=snapshot, files={"added": b"1", "e": b"replaced"}) as second:
             expect(await second.read_file("e") == b"replaced", "files do not come after those of the snapshot")
             await second.remove(["added"])
             got = await look(second)
@@ -36,9 +36,9 @@ async def snapshots_fill_other_sandboxes(lab: Lab) -> str:
     return f"a file, its mode, two links and an empty directory in {len(snapshot.archive)} bytes"
 
 
-async def equal_directories_have_equal_digests(lab: Lab) -> str:
+async def equal_directories_have_equal_digests(harness: Harness) -> str:
     """Equal directories have equal digests, however, when and in which order they were made; others have others."""
-    async with lab.sandbox() as one, lab.sandbox() as other:
+    async with harness.sandbox() as one, harness.sandbox() as other:
         await one.exec(MAKE)
         await other.exec(f"touch -d 2001-01-01 e x; {MAKE}; rm x; touch -d 2002-02-02 d/file d")
         first, second = await one.snapshot(), await other.snapshot()
@@ -52,13 +52,13 @@ async def equal_directories_have_equal_digests(lab: Lab) -> str:
     return "the same in two sandboxes in another order and at other times; five changes, five other digests"
 
 
-async def forks_have_the_same_files(lab: Lab) -> str:
+async def forks_have_the_same_files(harness: Harness) -> str:
     """A fork has the spec and the files of its parent, an own name, and works on when the parent is destroyed."""
-    async with lab.sandbox(env={"SPECIAL": "kept"}) as parent:
+    async with harness.sandbox(env={"SPECIAL": "kept"}) as parent:
         await parent.exec(MAKE)
         wanted = await look(parent)
         began = time.perf_counter()
-        forks = await lab.fork(parent, 3)
+        forks = await harness.fork(parent, 3)
         seconds = time.perf_counter() - began
         expect(len({fork.id for fork in (*forks, parent)}) == 4, "forks have the name of another sandbox")
     for fork in forks:

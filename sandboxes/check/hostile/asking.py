@@ -8,7 +8,7 @@ from ....errors import ToolError
 from ....verdicts import expect
 from ...sandbox import Session
 from ..case import hostile
-from ..lab import Lab, ended, program, soon, works
+from ..harness import Harness, ended, program, soon, works
 
 ASKS = 50
 """Requests that are answered in a run."""
@@ -59,10 +59,10 @@ class Host:
         return str(result.stdout.text or ended(result))
 
 
-async def forged_requests(lab: Lab) -> str:
+async def forged_requests(harness: Harness) -> str:
     """Code that attacks its channel to the host harms its own session at most, and asks only when it may."""
     host, told = Host(), list[str]()
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for number, way in enumerate(WAYS):
             session = await sandbox.session("python")
             await host.run(session, program("ask").replace("WAY", str(number)), way)
@@ -79,10 +79,10 @@ async def forged_requests(lab: Lab) -> str:
     return f"after {', '.join(f'{way}: {state}' for way, state in zip(WAYS, told, strict=True))}"
 
 
-async def requests_after_the_end(lab: Lab) -> str:
+async def requests_after_the_end(harness: Harness) -> str:
     """Threads and children that a run has left ask nothing between runs, and children nothing in later ones."""
     host = Host()
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         session = await sandbox.session("python")
         await host.run(session, program("ask").replace("WAY", "100"), "a run that leaves others behind")
         await asyncio.sleep(0.7)

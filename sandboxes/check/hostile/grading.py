@@ -6,7 +6,7 @@ import asyncio
 
 from ....verdicts import expect
 from ..case import hostile
-from ..lab import Lab, ended, soon, works
+from ..harness import Harness, ended, soon, works
 
 POISON = {
     "sitecustomize.py": b"import os; os._exit(0)",
@@ -23,10 +23,10 @@ PROGRAMS = ("python3", "sh", "cat", "ls", "tar", "sleep")
 GRADER = "import solution, sys; sys.exit(0 if solution.answer() == 42 else 9)"
 
 
-async def poisoned_surroundings(lab: Lab) -> str:
+async def poisoned_surroundings(harness: Harness) -> str:
     """Files that a solution leaves for Python, the shell and the path change neither the runner nor a new sandbox."""
     fake = dict.fromkeys((f"bin/{name}" for name in PROGRAMS), b"#!/bin/sh\nexit 0\n")
-    async with lab.sandbox(files={**POISON, "solution.py": b"def answer(): return 41\n"}) as dirty:
+    async with harness.sandbox(files={**POISON, "solution.py": b"def answer(): return 41\n"}) as dirty:
         await dirty.write_files({**fake, **dict.fromkeys(PROGRAMS, b"#!/bin/sh\nexit 0\n")}, executable=True)
         spread = (
             "cp -r . /tmp/ ; cp -r . $HOME/; mkdir -p ~/.local/bin ~/bin; cp bin/* ~/bin; export PATH=$PWD/bin:$PATH"
@@ -41,7 +41,7 @@ async def poisoned_surroundings(lab: Lab) -> str:
         result = await dirty.exec(["python3", "-I", "-c", "import json, sys; sys.exit(8)"])
         expect(result.exit_code == 8, f"an isolated Python in the working directory ended with {ended(result)}")
         taken = await dirty.read_file("solution.py")
-        async with lab.sandbox(files={"solution.py": taken}) as fresh:
+        async with harness.sandbox(files={"solution.py": taken}) as fresh:
             graded = await fresh.exec(["python3", "-c", GRADER])
             expect(graded.exit_code == 9, f"in a fresh sandbox a wrong solution was graded with {ended(graded)}")
             found = (await fresh.exec("ls -a; ls -a /tmp ~ | grep -e py -e bin")).stdout.text.split()
@@ -50,15 +50,15 @@ async def poisoned_surroundings(lab: Lab) -> str:
     return f"{len(POISON)} poisoned modules and {len(PROGRAMS)} programs: the runner and a fresh sandbox were not moved"
 
 
-async def rewritten_results(lab: Lab) -> str:
+async def rewritten_results(harness: Harness) -> str:
     """Something that keeps writing results reaches neither a fresh sandbox nor a fork, and ends with its session."""
-    async with lab.sandbox(files={"solution.py": b"def answer(): return 41\n"}) as dirty:
+    async with harness.sandbox(files={"solution.py": b"def answer(): return 41\n"}) as dirty:
         shell = await dirty.session()
         await shell.run("(while :; do echo passed > result; echo passed > /tmp/result; done) & true")
         await asyncio.sleep(0.2)
         start = await dirty.snapshot()
-        (fork,) = await lab.fork(dirty, 1)
-        fresh = await lab.create(start=start)
+        (fork,) = await harness.fork(dirty, 1)
+        fresh = await harness.create(start=start)
         for sandbox, name in ((fresh, "a fresh sandbox"), (fork, "a fork")):
             graded = await sandbox.exec(["python3", "-c", GRADER])
             expect(graded.exit_code == 9, f"in {name} a wrong solution was graded with {ended(graded)}")

@@ -6,22 +6,22 @@ import os
 
 from ....verdicts import expect
 from ..case import hostile
-from ..lab import Lab, told
+from ..harness import Harness, told
 
 
-async def new_namespaces_and_mounts(lab: Lab) -> str:
+async def new_namespaces_and_mounts(harness: Harness) -> str:
     """Namespaces, mounts and other roots cannot be made or entered, nested user namespaces included."""
-    return await _denied(lab, "namespaces")
+    return await _denied(harness, "namespaces")
 
 
-async def dangerous_system_calls(lab: Lab) -> str:
+async def dangerous_system_calls(harness: Harness) -> str:
     """io_uring, bpf, keyrings, perf, userfaultfd, kexec, modules and the x32 ABI are denied before they do anything."""
-    return await _denied(lab, "dangerous")
+    return await _denied(harness, "dangerous")
 
 
-async def privileges(lab: Lab) -> str:
+async def privileges(harness: Harness) -> str:
     """There are no capabilities, no way to get any, and no processes of root's or of the host's user outside."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "privileges")
         expect(
             found["no_new_privileges"] == "1", "programs with the setuid bit may gain privileges: no_new_privs is off"
@@ -31,24 +31,24 @@ async def privileges(lab: Lab) -> str:
         expect(not found["became"], f"it became {', '.join(found['became'])}")
         shell = await sandbox.session()
         await shell.run("sleep 74 & true")
-        uids = lab.host.users()
+        uids = harness.host.users()
         expect(os.getuid() != 0 or 0 not in uids, "outside, it is a process of root's")
         await shell.close()
     seen = ", ".join(map(str, sorted(uids))) or "not visible"
     return f"no capability, no_new_privs; {found['setuid_files']} setuid programs gave nothing; user outside: {seen}"
 
 
-async def kernel_settings(lab: Lab) -> str:
+async def kernel_settings(harness: Harness) -> str:
     """No setting of the kernel can be opened for writing: /proc/sys, sysrq, /sys, control groups."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "kernel_settings", timeout=40.0)
     expect(not found["open"], f"these can be written: {', '.join(found['open'][:8])}")
     return f"{found['tried']} files tried, none can be opened for writing"
 
 
-async def devices(lab: Lab) -> str:
+async def devices(harness: Harness) -> str:
     """There are no devices but the harmless ones, and none can be made."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "devices")
     expect(not found["strange"], f"devices that should not be there: {', '.join(found['strange'])}")
     expect(not found["made"], f"devices could be made: {', '.join(found['made'])}")
@@ -56,21 +56,21 @@ async def devices(lab: Lab) -> str:
     return f"{', '.join(found['there'])}; none made"
 
 
-async def typing_into_terminals(lab: Lab) -> str:
+async def typing_into_terminals(harness: Harness) -> str:
     """There is no terminal of the host to type into: none controls what runs, none is open, none can be taken."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "terminals")
     expect(not found, f"a terminal was reached: {', '.join(found)}")
     return "no controlling terminal, no descriptor of one, TIOCSTI and TIOCSCTTY without effect"
 
 
-async def clocks_and_priorities(lab: Lab) -> str:
+async def clocks_and_priorities(harness: Harness) -> str:
     """The clock, the machine's name, priorities and hard limits cannot be changed."""
-    return await _denied(lab, "clocks")
+    return await _denied(harness, "clocks")
 
 
-async def _denied(lab: Lab, group: str) -> str:
-    async with lab.sandbox() as sandbox:
+async def _denied(harness: Harness, group: str) -> str:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "system_calls", group, timeout=30.0)
     allowed = sorted(name for name, error in found.items() if not error)
     expect(not allowed, f"not denied: {', '.join(allowed)}")

@@ -7,12 +7,12 @@ import asyncio
 from ....verdicts import expect
 from ...spec import Limit
 from ..case import hostile
-from ..lab import SMALL, Lab, ended, program, python, told, works
+from ..harness import SMALL, Harness, ended, program, python, told, works
 
 
-async def neighbors(lab: Lab) -> str:
+async def neighbors(harness: Harness) -> str:
     """Files, shared memory, queues, keys and limits of one sandbox are not those of another."""
-    async with lab.sandbox() as one, lab.sandbox() as other:
+    async with harness.sandbox() as one, harness.sandbox() as other:
         left = await told(one, "shared", "leave")
         found = await told(other, "shared", "find")
         common = sorted(name for name in found if found[name] and left[name])
@@ -21,7 +21,7 @@ async def neighbors(lab: Lab) -> str:
         crowd = asyncio.create_task(python(one, program("sleepers"), timeout=30.0))
         await asyncio.sleep(0.7)
         many = "import os,time\nfor _ in range(20):\n  if not os.fork(): time.sleep(0.5); os._exit(0)\nprint('all')"
-        if Limit.PIDS not in lab.absent:
+        if Limit.PIDS not in harness.absent:
             result = await python(other, many)
             expect(result.ok, f"while one sandbox is full of processes, another cannot start 20: {ended(result)}")
         crowd.cancel()
@@ -29,13 +29,13 @@ async def neighbors(lab: Lab) -> str:
     return f"{', '.join(made)}: not found by the other; one was full of {SMALL['pids']} processes, the other started 20"
 
 
-async def forks_are_apart(lab: Lab) -> str:
+async def forks_are_apart(harness: Harness) -> str:
     """Forks share nothing with their parent or each other: files, processes, or their end."""
-    async with lab.sandbox(files={"file": b"parent"}) as parent:
+    async with harness.sandbox(files={"file": b"parent"}) as parent:
         await parent.exec("mkdir d; echo 1 > d/inner; chmod 000 d/inner; mkfifo pipe")
         shell = await parent.session()
         await shell.run("echo temporary > /tmp/only-here; sleep 75 & true")
-        forks = await lab.fork(parent, 3)
+        forks = await harness.fork(parent, 3)
         for i, fork in enumerate(forks):
             await fork.write_files({"file": f"fork {i}".encode(), f"new-{i}": b""})
         for i, fork in enumerate(forks):

@@ -10,15 +10,15 @@ from ....verdicts import expect
 from ...spec import Limit
 from ..canaries import canaries
 from ..case import hostile
-from ..lab import Lab, told
+from ..harness import Harness, told
 
 DAEMONS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket")
 
 
-async def egress(lab: Lab) -> str:
+async def egress(harness: Harness) -> str:
     """No address of this machine is reached over TCP, UDP or as a name server; there is only a loopback of its own."""
-    with canaries(lab.host.folder) as birds:
-        async with lab.sandbox() as sandbox:
+    with canaries(harness.host.folder) as birds:
+        async with harness.sandbox() as sandbox:
             found = await told(sandbox, "reach", json.dumps({"tcp": birds.tcp, "udp": birds.udp}), timeout=50.0)
         await asyncio.sleep(0.3)
         expect(not found["reached"], f"reached from inside: {', '.join(found['reached'])}")
@@ -29,12 +29,12 @@ async def egress(lab: Lab) -> str:
     return f"{addresses} addresses of this machine over TCP, UDP and as a name server: none reached; no route"
 
 
-async def unix_sockets(lab: Lab) -> str:
+async def unix_sockets(harness: Harness) -> str:
     """No socket of the host is reached: neither abstract ones nor those in the file system, daemons' included."""
-    with canaries(lab.host.folder) as birds:
+    with canaries(harness.host.folder) as birds:
         docker = os.environ.get("DOCKER_HOST", "").removeprefix("unix://")
         paths = [birds.path, *DAEMONS, *([docker] if docker else [])]
-        async with lab.sandbox() as sandbox:
+        async with harness.sandbox() as sandbox:
             found = await told(sandbox, "reach_sockets", birds.abstract, *paths, timeout=50.0)
         await asyncio.sleep(0.2)
         expect(not found["reached"], f"reached from inside: {', '.join(found['reached'])}")
@@ -43,9 +43,9 @@ async def unix_sockets(lab: Lab) -> str:
     return f"an abstract one and {len(paths)} in the file system: none reached or seen"
 
 
-async def odd_socket_families(lab: Lab) -> str:
+async def odd_socket_families(harness: Harness) -> str:
     """Raw, packet, virtual-machine, cryptography and Bluetooth sockets cannot be made, and netlink changes nothing."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "socket_families")
     opened = sorted(name for name, error in found.items() if not error)
     expect(not opened, f"these can be opened: {', '.join(opened)}")

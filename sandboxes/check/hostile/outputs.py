@@ -9,12 +9,12 @@ from ....verdicts import expect
 from ...result import Status
 from ...sandbox import Sandbox
 from ..case import hostile
-from ..lab import SMALL, Lab, ended, program, python, soon, works
+from ..harness import SMALL, Harness, ended, program, python, soon, works
 
 HOST_MEMORY = 64 * 1024 * 1024
 
 
-async def endless_output(lab: Lab) -> str:
+async def endless_output(harness: Harness) -> str:
     """Output without end, on both streams and without a line break, fills neither the host nor the result."""
     flows = {
         "stdout": "while True: os.write(1, b'y\\n' * 5000)",
@@ -23,7 +23,7 @@ async def endless_output(lab: Lab) -> str:
     }
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     written = 0
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for name, source in flows.items():
             result, _ = await soon(
                 python(sandbox, f"import os\n{source}", timeout=1.5), f"endless output on {name}", 20.0
@@ -40,9 +40,9 @@ async def endless_output(lab: Lab) -> str:
     return f"{written / 1e6:.0f} MB were drained and counted; this process grew by {grown / 1e6:.0f} MB"
 
 
-async def odd_bytes(lab: Lab) -> str:
+async def odd_bytes(harness: Harness) -> str:
     """Bytes that are not text come back as they are, and as text they are harmless."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         odd = b"\xff\xfe\x00\x1b[2J\x1b]0;title\x07\r\n" + bytes(range(256)) * 20
         result = await sandbox.exec("cat; cat odd >&2", stdin=odd)
         expect(result.stdout.head == odd, "bytes that are no UTF-8 came back changed")
@@ -58,9 +58,9 @@ async def odd_bytes(lab: Lab) -> str:
     return f"{len(odd)} bytes with zeros, escapes and invalid UTF-8, unchanged; a zero in an argument is refused"
 
 
-async def slow_readers(lab: Lab) -> str:
+async def slow_readers(harness: Harness) -> str:
     """A megabyte on each stream, and a megabyte of input, do not wait for each other forever."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         source = "import sys\nfor s in (sys.stdout, sys.stderr): s.write('x' * 1_000_000)\nprint(len(sys.stdin.read()))"
         result, seconds = await soon(python(sandbox, source, stdin=b"i" * 1_000_000), "a megabyte on each stream", 30.0)
         expect(result.ok, f"it ended with {ended(result)}")
@@ -73,9 +73,9 @@ async def slow_readers(lab: Lab) -> str:
     return f"a megabyte each way in {seconds:.2f} s"
 
 
-async def forged_endings(lab: Lab) -> str:
+async def forged_endings(harness: Harness) -> str:
     """No output, descriptor or end of a shell is taken for a result that it is not."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         forged, _ = await soon(python(sandbox, program("forge"), timeout=20.0), "a program that forges frames")
         expect(forged.exit_code == 41, f"a program that forged exit code 0 and exited with 41 gave {ended(forged)}")
         await works(sandbox)

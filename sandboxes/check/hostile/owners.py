@@ -20,33 +20,33 @@ from ...sandbox import Sandbox
 from ...spec import Limit
 from ..address import address_of
 from ..case import Case, hostile
-from ..lab import Lab, held_as, reap_all, soon, works
+from ..harness import Harness, held_as, reap_all, soon, works
 
 
-async def owner_killed_at_the_start(lab: Lab) -> str:
+async def owner_killed_at_the_start(harness: Harness) -> str:
     """An owner that is killed while a sandbox starts leaves nothing that reaping does not remove."""
-    return await _killed(lab, "start", most=0.06)
+    return await _killed(harness, "start", most=0.06)
 
 
-async def owner_killed_at_work(lab: Lab) -> str:
+async def owner_killed_at_work(harness: Harness) -> str:
     """An owner that is killed while it uses sandboxes leaves nothing that reaping does not remove."""
-    return await _killed(lab, "work", most=1.5)
+    return await _killed(harness, "work", most=1.5)
 
 
-async def _killed(lab: Lab, does: str, most: float) -> str:
-    address, removed = address_of(lab.backend), Counter[str]()
-    for _ in range(lab.kills):
+async def _killed(harness: Harness, does: str, most: float) -> str:
+    address, removed = address_of(harness.backend), Counter[str]()
+    for _ in range(harness.kills):
         mark = f"mark-{secrets.token_hex(12)}"
-        spec = lab.spec(mark=mark, env={}).model_dump(mode="json")
+        spec = harness.spec(mark=mark, env={}).model_dump(mode="json")
         names = await _owner({"backend": address, "spec": spec, "does": does}, random.uniform(0, most))
-        reaped: Reaped = (await soon(lab.backend.reap(), "reaping", 60.0))[0]
+        reaped: Reaped = (await soon(harness.backend.reap(), "reaping", 60.0))[0]
         removed.update(sandboxes=reaped.sandboxes, processes=reaped.processes, directories=reaped.directories)
-        left = lab.host.remains([mark, *names])
+        left = harness.host.remains([mark, *names])
         expect(not left, f"after reaping there is left: {'; '.join(left[:5])}")
-    again = await reap_all(lab.backend)
+    again = await reap_all(harness.backend)
     expect(not any((again.sandboxes, again.directories)), f"reaping again still finds something: {again}")
     told = ", ".join(f"{number} {what}" for what, number in removed.items())
-    return f"{lab.kills} kills at random moments; reaped {told}; nothing left"
+    return f"{harness.kills} kills at random moments; reaped {told}; nothing left"
 
 
 async def _owner(told: dict[str, Any], seconds: float) -> list[str]:
@@ -74,12 +74,12 @@ async def _owner(told: dict[str, Any], seconds: float) -> list[str]:
     return [word for word in said.decode().split() if word != "making"]
 
 
-async def thread_that_made_it_ends(lab: Lab) -> str:
+async def thread_that_made_it_ends(harness: Harness) -> str:
     """A sandbox goes on when the thread that made it ends."""
     made = list[Sandbox]()
 
     def thread() -> None:
-        made.append(asyncio.run(lab.create()))
+        made.append(asyncio.run(harness.create()))
 
     maker = threading.Thread(target=thread)
     maker.start()
@@ -90,24 +90,24 @@ async def thread_that_made_it_ends(lab: Lab) -> str:
     return "half a second after its thread had ended it ran a command"
 
 
-async def cancelled_clients(lab: Lab) -> str:
+async def cancelled_clients(harness: Harness) -> str:
     """A caller that is canceled while a sandbox is made, forked or destroyed leaves nothing behind."""
     came = 0
     mark = f"mark-{secrets.token_hex(12)}"
     for _ in range(12):
-        task = asyncio.create_task(lab.create(lab.spec(mark=mark)))
+        task = asyncio.create_task(harness.create(harness.spec(mark=mark)))
         await asyncio.sleep(random.uniform(0, 0.03))
         came += not await _cancelled(task)
-    await lab.clear()
-    parent = await lab.create(lab.spec(mark=mark))
-    fork = asyncio.create_task(lab.fork(parent, 3))
+    await harness.clear()
+    parent = await harness.create(harness.spec(mark=mark))
+    fork = asyncio.create_task(harness.fork(parent, 3))
     await asyncio.sleep(0.01)
     await _cancelled(fork)
     end = asyncio.create_task(parent.destroy())
     await asyncio.sleep(0)
     await _cancelled(end)
-    await lab.clear()
-    left = lab.host.remains([mark])
+    await harness.clear()
+    left = harness.host.remains([mark])
     expect(not left, f"what nobody waits for any more is still there: {'; '.join(left[:5])}")
     return f"12 creations cancelled within 30 ms ({came} were faster), a fork and a destruction: nothing left"
 
@@ -126,22 +126,22 @@ async def _cancelled(task: asyncio.Task[Any]) -> bool:
         raise Failed("a cancelled call continues for more than 30 s") from None
 
 
-async def limits_that_do_not_hold(lab: Lab) -> str:
+async def limits_that_do_not_hold(harness: Harness) -> str:
     """Every limit is declared, and a sandbox is refused, with what to do, if one that does not hold is demanded."""
-    silent = [str(limit) for limit in Limit if limit not in lab.found.limits]
+    silent = [str(limit) for limit in Limit if limit not in harness.found.limits]
     expect(not silent, f"the backend does not say how well these hold: {', '.join(silent)}")
-    for limit in lab.absent:
-        spec = lab.spec().model_copy(update={"relaxed": frozenset(lab.absent) - {limit}})
+    for limit in harness.absent:
+        spec = harness.spec().model_copy(update={"relaxed": frozenset(harness.absent) - {limit}})
         try:
-            sandbox = await lab.create(spec)
+            sandbox = await harness.create(spec)
         except SandboxUnavailableError as error:
             expect(limit in str(error), f"it refuses without naming {limit}: {error}")
             continue
         raise Failed(
-            f"{limit} is declared absent ({lab.absent[limit]}), but a sandbox with it was created: {sandbox.id}"
+            f"{limit} is declared absent ({harness.absent[limit]}), but a sandbox with it was created: {sandbox.id}"
         )
-    told = ", ".join(f"{limit} {held_as(lab.found, limit)}" for limit in Limit)
-    return f"{told}; {len(lab.absent)} refusals"
+    told = ", ".join(f"{limit} {held_as(harness.found, limit)}" for limit in Limit)
+    return f"{told}; {len(harness.absent)} refusals"
 
 
 OWNER_CASES = (

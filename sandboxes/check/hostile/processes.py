@@ -12,10 +12,10 @@ from ...result import Status
 from ...spec import Limit
 from ..case import hostile
 from ..contract.commands import LISTING
-from ..lab import Lab, ended, program, python, soon, told, works
+from ..harness import Harness, ended, program, python, soon, told, works
 
 
-async def deaf_and_stopped_processes(lab: Lab) -> str:
+async def deaf_and_stopped_processes(harness: Harness) -> str:
     """Processes that ignore every signal they can, or stop themselves, end at their timeout."""
     sources = {
         "ignores signals": "import signal,time\nfor s in range(1, 65):\n  try: signal.signal(s, signal.SIG_IGN)\n"
@@ -23,7 +23,7 @@ async def deaf_and_stopped_processes(lab: Lab) -> str:
         "stops itself": "import os,signal,time; os.kill(os.getpid(), signal.SIGSTOP); time.sleep(70)",
         "stops its group": "import os,signal,time; os.killpg(0, signal.SIGSTOP); time.sleep(70)",
     }
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for name, source in sources.items():
             result, _ = await soon(python(sandbox, source, timeout=0.7), f"a process that {name}")
             expect(result.status is Status.TIMEOUT, f"a process that {name} ended with {ended(result)}")
@@ -33,9 +33,9 @@ async def deaf_and_stopped_processes(lab: Lab) -> str:
     return f"one that {', one that '.join(sources)}: all killed at 0.7 s"
 
 
-async def daemon_outlives_its_command(lab: Lab) -> str:
+async def daemon_outlives_its_command(harness: Harness) -> str:
     """A daemon made by forking twice in a new session ends with its command, normally or at its timeout."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         for timeout, status in ((20.0, Status.EXITED), (1.0, Status.TIMEOUT)):
             waits = "20" if status is Status.TIMEOUT else "0"
             result, _ = await soon(python(sandbox, program("daemon"), waits, timeout=timeout), "the daemon's command")
@@ -47,9 +47,9 @@ async def daemon_outlives_its_command(lab: Lab) -> str:
     return "after exit and after timeout, it wrote no more"
 
 
-async def background_child_holds_the_output(lab: Lab) -> str:
+async def background_child_holds_the_output(harness: Harness) -> str:
     """A child in the background that holds the output open does not keep the command from ending."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         result, seconds = await soon(sandbox.exec("sleep 71 & echo here", timeout=30.0), "a command with a child")
         expect(result.ok and result.stdout.text == "here\n", f"it ended with {ended(result)}")
         hidden = "(setsid sh -c 'trap \"\" TERM HUP; sleep 72; echo late') & echo here"
@@ -59,9 +59,9 @@ async def background_child_holds_the_output(lab: Lab) -> str:
     return f"ended after {seconds:.2f} s and {again:.2f} s, with the output until then"
 
 
-async def zombie_flood(lab: Lab) -> str:
+async def zombie_flood(harness: Harness) -> str:
     """Orphans by the hundred are reaped inside and do not use up the limit of processes."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "orphans", 300, timeout=40.0)
         expect(found["failed"] == 0, f"{found['failed']} of 300 forks failed: orphans are not reaped")
         unwaited = await python(sandbox, program("zombies"), timeout=10.0)
@@ -72,9 +72,9 @@ async def zombie_flood(lab: Lab) -> str:
     return f"300 orphans; {unwaited.stdout.text.strip()} zombies that nobody waited for; afterwards {pids} processes"
 
 
-async def attack_on_the_runner(lab: Lab) -> str:
+async def attack_on_the_runner(harness: Harness) -> str:
     """The runner cannot be killed, stopped, traced, read or spoken for from inside."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         try:
             found = await told(sandbox, "attack_runner", timeout=20.0)
         except SandboxError:
@@ -90,11 +90,11 @@ async def attack_on_the_runner(lab: Lab) -> str:
     return f"{found['tried']} processes: not traced, not read; it answers after KILL, STOP, TERM, INT, HUP and kill -1"
 
 
-async def other_processes_are_invisible(lab: Lab) -> str:
+async def other_processes_are_invisible(harness: Harness) -> str:
     """Processes of the host and of other sandboxes are neither seen nor reached by signals."""
     watch = _watched()
     try:
-        async with lab.sandbox() as one, lab.sandbox() as other:
+        async with harness.sandbox() as one, harness.sandbox() as other:
             sleeping = asyncio.create_task(other.exec(["sleep", "73"], timeout=60.0))
             await asyncio.sleep(0.2)
             seen = (await one.exec("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).stdout.text

@@ -10,15 +10,15 @@ from ...result import Status
 from ...sandbox import Sandbox
 from ...spec import MIB, Limit
 from ..case import hostile
-from ..lab import SMALL, Lab, ended, program, python, refused, soon, told, works
+from ..harness import SMALL, Harness, ended, program, python, refused, soon, told, works
 
 OWN = 4
 """Processes that a backend may need for the sandbox itself."""
 
 
-async def fork_bomb(lab: Lab) -> str:
+async def fork_bomb(harness: Harness) -> str:
     """A fork bomb stays below the limit of processes, is killed in time, and the sandbox works on."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         bomb = asyncio.create_task(python(sandbox, program("fork_bomb"), timeout=2.0))
         most = 0
         while not bomb.done():
@@ -32,9 +32,9 @@ async def fork_bomb(lab: Lab) -> str:
     return f"at most {most} processes of {SMALL['pids']}; killed after {result.seconds:.1f} s of 2 s"
 
 
-async def memory_bomb(lab: Lab) -> str:
+async def memory_bomb(harness: Harness) -> str:
     """A process that takes memory without end is killed for it, and the sandbox works on."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         result = await python(sandbox, "b = []\nwhile True: b.append(b'x' * 1_000_000)", timeout=30.0)
         expect(result.status is Status.OOM and not result.ok, f"it ended with {ended(result)}, not {Status.OOM}")
         await works(sandbox)
@@ -46,9 +46,9 @@ async def memory_bomb(lab: Lab) -> str:
     )
 
 
-async def many_medium_processes(lab: Lab) -> str:
+async def many_medium_processes(harness: Harness) -> str:
     """Processes that are small each, and too large together, are killed for memory."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         source = program("many_medium")
         result = await python(sandbox, source, 8, int(SMALL["memory"]) // 4, timeout=40.0)
         expect(result.status is Status.OOM, f"eight processes of a quarter of the limit ended with {ended(result)}")
@@ -58,9 +58,9 @@ async def many_medium_processes(lab: Lab) -> str:
     return f"eight times a quarter of the limit: oom after {result.seconds:.1f} s, at most {peak / MIB:.0f} MiB"
 
 
-async def memory_file_systems(lab: Lab) -> str:
+async def memory_file_systems(harness: Harness) -> str:
     """Every place that can be written is small: filling all of them leaves the sandbox at work."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         filled = await told(sandbox, "fill_all", int(SMALL["memory"]), timeout=60.0)
         total = sum(filled.values())
         expect(total <= int(SMALL["memory"]), f"{total} bytes were written, more than the memory limit: {filled}")
@@ -70,9 +70,9 @@ async def memory_file_systems(lab: Lab) -> str:
     return ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in filled.items())
 
 
-async def disk_fill(lab: Lab) -> str:
+async def disk_fill(harness: Harness) -> str:
     """The working directory takes no more than the disk limit, and works again when something is removed."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "fill_disk", timeout=40.0)
         limit = int(SMALL["disk"])
         expect(found["error"] in ("ENOSPC", "EDQUOT", "EFBIG"), f"writing without end ended with {found['error']}")
@@ -85,9 +85,9 @@ async def disk_fill(lab: Lab) -> str:
     return f"{found['error']} after {found['bytes'] / MIB:.1f} of {limit / MIB:.0f} MiB; works again when it is removed"
 
 
-async def inode_fill(lab: Lab) -> str:
+async def inode_fill(harness: Harness) -> str:
     """Empty files without end meet the limit of inodes."""
-    async with lab.sandbox() as sandbox:
+    async with harness.sandbox() as sandbox:
         found = await told(sandbox, "fill_inodes", 4 * int(SMALL["inodes"]), timeout=40.0)
         expect(found["error"] in ("ENOSPC", "EDQUOT"), f"{found['files']} files, and then {found['error']}")
         expect(found["files"] <= int(SMALL["inodes"]), f"{found['files']} files, the limit is {SMALL['inodes']}")
@@ -96,10 +96,10 @@ async def inode_fill(lab: Lab) -> str:
     return f"{found['error']} after {found['files']} of {SMALL['inodes']} files; destroyed in {1000 * seconds:.0f} ms"
 
 
-async def processor_spin(lab: Lab) -> str:
+async def processor_spin(harness: Harness) -> str:
     """Spinning processes get no more than their share of processor time, and are killed in time."""
     share = 0.5
-    async with lab.sandbox(cpus=share) as sandbox:
+    async with harness.sandbox(cpus=share) as sandbox:
         used = await told(sandbox, "spin", 4, 2.0)
         expect(used <= 1.2 * share + 0.05, f"four processes got {used:.2f} processors; the limit is {share}")
         result, _ = await soon(python(sandbox, program("spin"), 4, 60, timeout=1.0), "spinning with a timeout of 1 s")
@@ -108,9 +108,9 @@ async def processor_spin(lab: Lab) -> str:
     return f"four processes got {used:.2f} of {share} processors; killed after {result.seconds:.1f} s of 1 s"
 
 
-async def exhausted_processes(lab: Lab) -> str:
+async def exhausted_processes(harness: Harness) -> str:
     """When no more processes can be made, nothing hangs, and the sandbox can be destroyed."""
-    sandbox = await lab.create()
+    sandbox = await harness.create()
     full = asyncio.create_task(python(sandbox, program("sleepers"), timeout=60.0))
     for _ in range(100):
         await asyncio.sleep(0.05)
@@ -131,14 +131,14 @@ async def exhausted_processes(lab: Lab) -> str:
     return f"{told_so}; destroyed in {1000 * seconds:.0f} ms"
 
 
-async def memory_of_the_runner(lab: Lab) -> str:
+async def memory_of_the_runner(harness: Harness) -> str:
     """When files fill the memory and the runner itself may be killed, that is reported, and nothing hangs."""
     seen = []
     for attack in (
         "echo 1000 > /proc/1/oom_score_adj; for p in /proc/[0-9]*; do echo 1000 > $p/oom_score_adj; done",
         "",
     ):
-        sandbox = await lab.create(lab.spec(memory=32 * MIB, disk=64 * MIB))
+        sandbox = await harness.create(harness.spec(memory=32 * MIB, disk=64 * MIB))
         await sandbox.exec(attack)
         for _ in range(6):
             if (met := await _pressed(sandbox)) is not None:

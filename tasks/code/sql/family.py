@@ -60,7 +60,7 @@ connection.close()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TaskDraft:
     """A question with everything filled in, and its two databases.
 
     Args:
@@ -105,7 +105,7 @@ class SqlFamily(TaskFamily[CodeTask]):
 SQL = SqlFamily()
 
 
-def _asked(spec: TaskSpec, theme: Theme, rng: Rng) -> Asked:
+def _asked(spec: TaskSpec, theme: Theme, rng: Rng) -> TaskDraft:
     question, change = rng.pick(questions(spec.template, spec.level)), spec.template in CHANGES
     condition = rng.pick(conditions(question.sql, change, spec.split))
     restricted = condition.on_change if change else condition.on_query
@@ -117,7 +117,7 @@ def _asked(spec: TaskSpec, theme: Theme, rng: Rng) -> Asked:
     filled = {name: text.format(**theme.words, **drawn) for name, text in texts.items()}
     here, elsewhere = (script(theme, spec.level, rng.child(where)) for where in ("here", "elsewhere"))
     wrong = {name: filled[name] for name in wrong}
-    return Asked(theme, filled["words"], filled["sql"], wrong, here, elsewhere)
+    return TaskDraft(theme, filled["words"], filled["sql"], wrong, here, elsewhere)
 
 
 def rows(made: str, query: str) -> Rows:
@@ -135,7 +135,7 @@ def tables(made: str, statements: str = "") -> dict[str, Rows]:
         return {name: bag([tuple(row) for row in connection.execute(f'SELECT * FROM "{name}"')]) for name in names}
 
 
-def _query(asked: Asked, *, ordered: bool) -> CodeTask | None:
+def _query(asked: TaskDraft, *, ordered: bool) -> CodeTask | None:
     """Return the task to write a query; ``None`` if a wrong query gives the same rows on both databases."""
     found = []
     for made in (asked.here, asked.elsewhere):
@@ -179,7 +179,7 @@ def _rows_case(file: str, right: Rows, ordered: bool) -> Case:
     return case(read, right) if ordered else case(f"bag({read})", bag(right))
 
 
-def _change(asked: Asked) -> CodeTask | None:
+def _change(asked: TaskDraft) -> CodeTask | None:
     """Return the task to change the database; ``None`` if nothing changes, or if wrong statements do the same."""
     before, after, *wrong = (tables(asked.here, each) for each in ("", asked.sql, *asked.wrong.values()))
     if after in (before, *wrong) or not all(after[name] for name in after if name != "archive"):
@@ -219,7 +219,7 @@ def _literal(cell: object) -> str:
     return "NULL" if cell is None else f"'{cell}'" if isinstance(cell, str) else str(cell)
 
 
-def _prompt(asked: Asked, order: str) -> str:
+def _prompt(asked: TaskDraft, order: str) -> str:
     theme = asked.theme
     return (
         f"{theme.file} is an SQLite database with the tables {theme.who} (id, name, city), "

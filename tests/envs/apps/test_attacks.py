@@ -28,7 +28,7 @@ def test_some_attempts_are_scored(env: AppsEnv) -> None:
     assert unscored(env, {name: tries[name] for name in sampled(sorted(tries), 24, key="apps attacks")}) == {}
 
 
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 def test_every_attempt_is_scored(env: AppsEnv) -> None:
     assert len(env.attacks()) >= 50
     assert unscored(env, all_attempts(env)) == {}

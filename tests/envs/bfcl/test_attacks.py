@@ -19,7 +19,7 @@ def test_some_attempts_are_scored(category: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 @pytest.mark.parametrize("category", IDS)
 def test_every_attempt_is_scored(category: str) -> None:
     env = made(category)

@@ -20,7 +20,7 @@ from turnwise.envs.mcp.tools import McpTools
 from turnwise.envs.messages import ActionLike
 from turnwise.envs.miniwob import chromium as miniwob
 from turnwise.envs.program import tools as program
-from turnwise.envs.search.retrieval import words
+from turnwise.envs.search.retrieval import tokenize
 from turnwise.envs.tools import Tool
 from turnwise.envs.web import actions, browser
 from turnwise.envs.web.chromium import snapshot
@@ -67,7 +67,7 @@ REGRESSIONS = (
     Regression("depth of arguments", Tool.validate, "except RecursionError", NEVER, "apps",
                "with a deeper list"),
     Regression("patterns to find", document.phrase, "re.escape(word)", "word", "search", "finds patterns"),
-    Regression("words of a query", words.words, "WORD.findall(text)", "text.split()", "search",
+    Regression("words of a query", tokenize.query_words, "WORD.findall(text)", "text.split()", "search",
                "searches for what is a language elsewhere"),
     Regression("digits", http.number, "text.isascii() and text.isdecimal()", "text.isdigit()", "html",
                "names odd numbers of pages"),

@@ -44,5 +44,5 @@ def test_a_law_without_meaning_skips_its_test() -> None:
 
 
 def test_each_class_has_a_laboratory_of_its_own() -> None:
-    assert TestPassword.lab() is TestPassword.lab()
-    assert TestPassword.lab() is not Leaking.lab()
+    assert TestPassword.harness() is TestPassword.harness()
+    assert TestPassword.harness() is not Leaking.harness()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.envs.code import driving, grading, room
+from turnwise.envs.code import driving, episode_sandbox, grading
 from turnwise.envs.code.attacks import attacks_on
 from turnwise.envs.messages import ActionLike, ToolCall
 from turnwise.errors import ToolError
@@ -51,7 +51,7 @@ def test_some_attacks_are_scored(sandbox: str) -> None:
     scored(sandbox, "tools", sampled(QUICK, 8, key="attacks"))
 
 
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 @pytest.mark.parametrize(("how", "names"), [("tools", ATTACKS), ("python", SESSIONS), ("text", TEXTS)])
 def test_every_attack_is_scored(sandbox: str, how: str, names: list[str]) -> None:
     scored(sandbox, how, names)
@@ -66,7 +66,7 @@ FULL = "a command that fills the disk"
 
 @pytest.mark.parametrize(
     ("module", "attack"),
-    [(driving, FULL), (room, "a command that leaves a sparse file of a terabyte")],
+    [(driving, FULL), (episode_sandbox, "a command that leaves a sparse file of a terabyte")],
 )
 def test_an_attack_finds_a_limit_that_was_removed(
     sandbox: str, monkeypatch: pytest.MonkeyPatch, module: Any, attack: str

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise.envs.code import backends, room, workbench
+from turnwise.envs.code import backends, episode_sandbox, workbench
 from turnwise.envs.code.env import CodeEnv
 from turnwise.errors import SandboxError, SandboxUnavailableError, UsageError
 from turnwise.sandboxes.backend import Backend
@@ -181,7 +181,7 @@ def test_a_plain_answer_is_tried_and_may_be_given_again() -> None:
 async def test_a_sandbox_that_dies_is_an_infrastructure_failure_and_the_next_episode_has_another() -> None:
     env = DoubleEnv()
     await env.areset(seed=0)
-    await (await env.room.sandbox()).destroy()
+    await (await env.episode_sandbox.sandbox()).destroy()
     with pytest.raises(SandboxError):
         await env.astep(tw.ToolCall("list"))
     await env.areset(seed=0)
@@ -200,7 +200,7 @@ async def test_episodes_side_by_side_share_nothing() -> None:
 
 def test_nothing_is_left_of_an_environment_that_nobody_holds(backend: Backend) -> None:
     env = begun()
-    sandbox = LOOP.wait(env.room.sandbox())
+    sandbox = LOOP.wait(env.episode_sandbox.sandbox())
     del env
     for _ in range(200):
         if sandbox.alive:
@@ -213,7 +213,7 @@ def test_without_a_sandbox_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None
         raise SandboxUnavailableError("untrusted code cannot run here: bubblewrap: not installed")
 
     monkeypatch.setattr(backends, "default_backend", nothing)
-    monkeypatch.setattr(room, "shared_backend", backends.shared_backend.__wrapped__)
+    monkeypatch.setattr(episode_sandbox, "shared_backend", backends.shared_backend.__wrapped__)
     with pytest.raises(SandboxUnavailableError, match="cannot run here"):
         DoubleEnv().reset(seed=0)
 

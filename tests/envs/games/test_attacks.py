@@ -21,7 +21,7 @@ def test_some_attempts_are_scored(id: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 def test_every_attempt_is_scored(id: str) -> None:
     env = made(id)
     env.reset(seed=1)

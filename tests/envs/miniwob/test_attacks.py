@@ -27,7 +27,7 @@ def test_a_window_that_is_only_opening_has_no_frame_and_ends_nothing() -> None:
         assert unscored(env, {name: env.attacks()[name]}) == {}
 
 
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 @pytest.mark.parametrize("page", sampled(PAGES, 2, key="miniwob pages"))
 def test_every_attempt_is_scored(page: str) -> None:
     with opened(page) as env:

@@ -36,8 +36,8 @@ def no_page_of_another_test() -> None:
 
 def key_of(window: Window) -> str:
     """By which the server knows a window that is open."""
-    assert window._seat is not None
-    return window._seat.key
+    assert window._slot is not None
+    return window._slot.key
 
 
 def closed(key: str) -> None:

@@ -25,7 +25,7 @@ def test_some_attempts_are_scored(sandbox: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 def test_every_attempt_is_scored(sandbox: str) -> None:
     env = begun(sandbox)
     assert unscored(env, env.attacks()) == {}

@@ -144,7 +144,7 @@ async def test_the_machinery_fails_out_and_the_next_episode_has_another_sandbox(
     with pytest.raises(ConnectionError):
         await env.astep("apis.note('broken')")
     await env.areset(seed=0)
-    await (await env.room.sandbox()).destroy()
+    await (await env.episode_sandbox.sandbox()).destroy()
     with pytest.raises(SandboxError):
         await env.astep("1")
     await env.areset(seed=0)

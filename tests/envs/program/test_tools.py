@@ -10,7 +10,7 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.code.backends import spec_for
-from turnwise.envs.code.room import Room
+from turnwise.envs.code.episode_sandbox import EpisodeSandbox
 from turnwise.envs.program.tools import PythonTools
 from turnwise.errors import SandboxError
 
@@ -28,9 +28,9 @@ def world() -> BookshopTools:
 
 @pytest.fixture
 async def tools(world: BookshopTools) -> AsyncIterator[PythonTools]:
-    room = Room(None, spec_for(None))
-    yield PythonTools(world.tools, room, groups=["shop"], calls=20)
-    await room.close()
+    sandbox = EpisodeSandbox(None, spec_for(None))
+    yield PythonTools(world.tools, sandbox, groups=["shop"], calls=20)
+    await sandbox.close()
 
 
 async def test_a_program_calls_tools_and_keeps_its_variables(tools: PythonTools, world: BookshopTools) -> None:
@@ -117,7 +117,7 @@ async def test_what_the_machinery_raises_passes_out(tools: PythonTools) -> None:
 
 async def test_a_sandbox_that_dies_passes_out(tools: PythonTools) -> None:
     await tools.run("1")
-    await (await tools.room.sandbox()).destroy()
+    await (await tools.episode_sandbox.sandbox()).destroy()
     with pytest.raises(SandboxError):
         await tools.run("1")
 
@@ -139,7 +139,7 @@ async def test_whoever_performs_calls_may_disturb_them(world: BookshopTools) -> 
     def disturbed(tool: tw.Tool, call: tw.ToolCall) -> Any:
         raise tw.ToolError("try again")
 
-    room = Room(None, spec_for(None))
-    ran = await PythonTools(world.tools, room, perform=disturbed).run("apis.note('a')")
+    sandbox = EpisodeSandbox(None, spec_for(None))
+    ran = await PythonTools(world.tools, sandbox, perform=disturbed).run("apis.note('a')")
     assert "ApiError: try again" in ran.text
-    await room.close()
+    await sandbox.close()

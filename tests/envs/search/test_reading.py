@@ -24,7 +24,7 @@ from turnwise.envs.search.reading import (
     seen,
     snippet,
 )
-from turnwise.envs.search.retrieval.words import STOP_WORDS
+from turnwise.envs.search.retrieval.tokenize import STOP_WORDS
 from turnwise.tasks.search.document import Document
 
 TAGS = [

@@ -12,8 +12,8 @@ import turnwise as tw
 from turnwise.envs.search.documents import SearchDocumentsEnv
 from turnwise.envs.search.proposing import SearchProposeEnv
 from turnwise.errors import UsageError
-from turnwise.tasks.search.given import GivenQuestions
 from turnwise.tasks.search.matching import contained
+from turnwise.tasks.search.provided_questions import ProvidedQuestions
 
 PROPOSE, DOCUMENTS = "turnwise/SearchPropose-v1", "turnwise/SearchDocuments-v1"
 
@@ -79,13 +79,13 @@ def test_the_pages_hold_the_answer_among_others() -> None:
 def test_questions_can_be_given() -> None:
     env, _ = begun(DOCUMENTS)
     assert env.work is not None
-    given = GivenQuestions([env.work])
+    given = ProvidedQuestions([env.work])
     env.ask(given)
     observation, _ = env.reset(options={"task": given.spec(0, level=2)})
     assert env.work.question in observation.text
     assert finished(env)[0] == 1
     with pytest.raises(UsageError, match="at least one question"):
-        GivenQuestions([])
+        ProvidedQuestions([])
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_some_attempts_are_scored_in_chromium(begun: Callable[[str, int], WebEnv
 
 
 @pytest.mark.slow
-@pytest.mark.shift("attacks")
+@pytest.mark.shift
 def test_every_attempt_is_scored_in_chromium(begun: Callable[[str, int], WebEnv]) -> None:
     env = begun("turnwise/Web-v1", 2)
     assert unscored(env, all_attempts(env)) == {}

@@ -60,7 +60,7 @@ class Refused(Exception):
         self.status = status
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """One request, as it was received."""
 
     path: str
@@ -117,7 +117,7 @@ class FakeServer:
         self.native, self.development, self.max_rank, self.api_key = native, development, max_rank, api_key
         self.delay = delay
         self.sabotage: set[str] = set()
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         self.most_at_once = 0
         self.aborted = 0
         self.port = 0
@@ -213,7 +213,7 @@ class FakeServer:
             with contextlib.suppress(*gone):
                 while request := await _receive(reader):
                     method, path, headers, body = request
-                    asked = Asked(path, body, headers)
+                    asked = ReceivedRequest(path, body, headers)
                     self.asked.append(asked)
                     answer = await self._until_gone(self._answer(method, path, body, headers), reader)
                     if answer is None:
@@ -222,7 +222,7 @@ class FakeServer:
         finally:
             writer.close()  # waits until everything is sent; unread data are aborted at the end
 
-    async def _reply(self, writer: asyncio.StreamWriter, asked: Asked, status: int, content: Any) -> None:
+    async def _reply(self, writer: asyncio.StreamWriter, asked: ReceivedRequest, status: int, content: Any) -> None:
         """Send an answer; the place where a faulty server sends something else."""
         await _send(writer, status, content)
 

@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from .fake_server import Asked, FakeServer
+from .fake_server import FakeServer, ReceivedRequest
 
 SAMPLING = ("/inference/v1/generate", "/v1/completions")
 Send = Callable[[asyncio.StreamWriter, Any], Awaitable[None]]
 """Sends something in place of a good answer."""
-Draw = Callable[[Asked], str | None]
+Draw = Callable[[ReceivedRequest], str | None]
 """The fault that a request meets."""
 FAULTS: dict[str, Send] = {}
 SLOW = ("hang", "silence after", "drip", "endless continue")
@@ -47,7 +47,7 @@ class FaultyServer(FakeServer):
         mine: dict[str, Iterator[str]] = {}
         left = iter(faults)
 
-        def draw(asked: Asked) -> str | None:
+        def draw(asked: ReceivedRequest) -> str | None:
             session = asked.headers.get("x-session-id", "")
             if session and session not in mine and (name := next(left, None)):
                 mine[session] = iter((name,) if first else itertools.repeat(name))
@@ -55,7 +55,7 @@ class FaultyServer(FakeServer):
 
         self.draw = draw
 
-    async def _reply(self, writer: asyncio.StreamWriter, asked: Asked, status: int, content: Any) -> None:
+    async def _reply(self, writer: asyncio.StreamWriter, asked: ReceivedRequest, status: int, content: Any) -> None:
         name = self.draw(asked) if urlsplit(asked.path).path in SAMPLING and status == 200 else None
         if name is None:
             await super()._reply(writer, asked, status, content)

@@ -23,7 +23,7 @@ from turnwise.sandboxes.bubblewrap.arguments import arguments
 from turnwise.sandboxes.check.check import check
 from turnwise.sandboxes.check.host import SECRET
 from turnwise.sandboxes.result import ExecResult, Status
-from turnwise.sandboxes.runner.cell import Cell
+from turnwise.sandboxes.runner.runner_process import RunnerProcess
 from turnwise.sandboxes.sandbox import Command, Sandbox
 from turnwise.sandboxes.spec import Limits, SandboxSpec
 
@@ -81,13 +81,13 @@ def with_more(field: str) -> Patch:
     """Twice the given limit."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-        honest = bubblewrap.BubblewrapBackend.make_cell
+        honest = bubblewrap.BubblewrapBackend.start_runner
 
-        async def make_cell(self: bubblewrap.BubblewrapBackend, spec: SandboxSpec) -> Cell:
+        async def start_runner(self: bubblewrap.BubblewrapBackend, spec: SandboxSpec) -> RunnerProcess:
             limits: Limits = spec.limits.model_copy(update={field: 2 * getattr(spec.limits, field)})
             return await honest(self, spec.model_copy(update={"limits": limits}))
 
-        monkeypatch.setattr(bubblewrap.BubblewrapBackend, "make_cell", make_cell)
+        monkeypatch.setattr(bubblewrap.BubblewrapBackend, "start_runner", start_runner)
 
     return patch
 

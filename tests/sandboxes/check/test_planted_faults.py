@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from turnwise.errors import UsageError
-from turnwise.sandboxes.check import lab
+from turnwise.sandboxes.check import harness
 from turnwise.sandboxes.check.check import CASES, check, chosen_cases
 from turnwise.sandboxes.check.report import Verdict
 from turnwise.verdicts import Status
@@ -116,7 +116,7 @@ def test_cases_are_chosen_by_number_and_name() -> None:
 
 
 def test_no_program_that_attacks_can_be_imported() -> None:
-    folder = Path(lab.__file__).parent / "payloads"
+    folder = Path(harness.__file__).parent / "payloads"
     programs = sorted(folder.iterdir())
     assert len(programs) > 20
     for path in programs:

@@ -173,12 +173,12 @@ async def test_a_runner_that_is_killed_is_no_result(api: APIClient, backend: Doc
 
 
 async def test_a_container_ends_when_nobody_holds_its_input(api: APIClient, backend: DockerBackend) -> None:
-    cell = await backend.make_cell(SandboxSpec())
-    cell.writer.write_eof()
-    assert await cell.reader.read() == b""
-    assert await cell.died() == "its runner ended with exit code 0"
-    await cell.kill()
-    assert containers.state(api, cell.id) is None
+    process = await backend.start_runner(SandboxSpec())
+    process.writer.write_eof()
+    assert await process.reader.read() == b""
+    assert await process.died() == "its runner ended with exit code 0"
+    await process.kill()
+    assert containers.state(api, process.id) is None
 
 
 async def test_the_engine_and_the_kernel_count_the_same(api: APIClient, backend: DockerBackend) -> None:

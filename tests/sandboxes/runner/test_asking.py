@@ -143,7 +143,7 @@ async def test_a_runner_that_asks_out_of_turn_has_ended_its_sandbox(
     played.writer.write(question(number, b"x") * times)
     with pytest.raises(SandboxError, match="a request that is not allowed now"):
         await run
-    assert played.cell.killed
+    assert played.process.killed
     await close(played)
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from turnwise.errors import SandboxError, ToolError
 from turnwise.sandboxes.result import Stats
-from turnwise.sandboxes.runner.cell import Cell
 from turnwise.sandboxes.runner.channel import Channel
 from turnwise.sandboxes.runner.frames import message
+from turnwise.sandboxes.runner.runner_process import RunnerProcess
 from turnwise.sandboxes.runner.turnwise_runner.wire import Incoming
 
 
-class PlayedCell(Cell):
-    """A cell whose runner is the test at the other end."""
+class PlayedProcess(RunnerProcess):
+    """A process whose runner is the test at the other end."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self.id, self.reader, self.writer, self.killed = "played", reader, writer, False
@@ -36,8 +36,8 @@ class PlayedCell(Cell):
 class Played:
     """Both ends: the channel, and a runner that says what the test has it say."""
 
-    def __init__(self, cell: PlayedCell, reader: StreamReader, writer: StreamWriter) -> None:
-        self.cell, self.channel, self.reader, self.writer = cell, Channel(cell), reader, writer
+    def __init__(self, process: PlayedProcess, reader: StreamReader, writer: StreamWriter) -> None:
+        self.process, self.channel, self.reader, self.writer = process, Channel(process), reader, writer
         self._incoming, self._heard = Incoming(), list[tuple[int, list[bytes]]]()
 
     async def heard(self) -> tuple[int, list[bytes]]:
@@ -51,8 +51,8 @@ class Played:
 async def played() -> Played:
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_unix_connection(sock=ours)
-    cell = PlayedCell(reader, writer)
-    return Played(cell, *await asyncio.open_unix_connection(sock=theirs))
+    process = PlayedProcess(reader, writer)
+    return Played(process, *await asyncio.open_unix_connection(sock=theirs))
 
 
 async def close(played: Played) -> None:
@@ -101,7 +101,7 @@ async def test_what_is_forged_ends_the_sandbox(played: Played, forged: bytes, wh
         await asked
     with pytest.raises(SandboxError, match=why):
         await played.channel.ask(b"again")
-    assert played.cell.killed
+    assert played.process.killed
     await close(played)
 
 
@@ -146,5 +146,5 @@ async def test_a_runner_that_does_not_answer_is_given_up(played: Played, monkeyp
     monkeypatch.setattr("turnwise.sandboxes.runner.channel.PATIENCE", 0.05)
     with pytest.raises(SandboxError, match="did not answer"):
         await played.channel.ask(b"what")
-    assert played.cell.killed
+    assert played.process.killed
     await close(played)

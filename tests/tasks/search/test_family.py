@@ -10,13 +10,13 @@ from itertools import pairwise
 import pytest
 
 from turnwise.errors import TaskError, UsageError
-from turnwise.tasks.search.asking.catalogue import TEMPLATES
-from turnwise.tasks.search.asking.levels import LEVELS
-from turnwise.tasks.search.asking.scene import NOBODY, UNKNOWN
 from turnwise.tasks.search.family import PLACES, SEARCH_FAMILY, SearchFamily
 from turnwise.tasks.search.matching import contained, normalised
+from turnwise.tasks.search.templates.catalogue import TEMPLATES
+from turnwise.tasks.search.templates.levels import LEVELS
+from turnwise.tasks.search.templates.scene import NOBODY, UNKNOWN
 from turnwise.tasks.search.wiki.names import words
-from turnwise.tasks.search.wiki.origin import WIKIS, wiki
+from turnwise.tasks.search.wiki.pages import WIKIS, wiki
 from turnwise.tasks.spec import Split, TaskSpec
 
 KINDS = {"one-hop", "chain", "comparison", "intersection", "count", "as-of", "unanswerable", "disambiguation"}

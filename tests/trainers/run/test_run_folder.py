@@ -44,15 +44,15 @@ def test_a_run_that_died_before_it_began_is_begun_anew(tmp_path: Path) -> None:
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "r").write_text("")
-    with pytest.raises(UsageError, match="it is a file"), RunFolder(tmp_path / "r", "loop").held():
+    with pytest.raises(UsageError, match="it is a file"), RunFolder(tmp_path / "r", "loop").lock():
         pass
 
 
 def test_two_cannot_train_in_one_folder(tmp_path: Path) -> None:
     one, other = RunFolder(tmp_path / "r", "loop"), RunFolder(tmp_path / "r", "loop")
-    with one.held(), pytest.raises(UsageError, match="another process is training"), other.held():
+    with one.lock(), pytest.raises(UsageError, match="another process is training"), other.lock():
         pass
-    with other.held():
+    with other.lock():
         pass
 
 

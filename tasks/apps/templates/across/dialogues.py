@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....rows.expected import Containing, deleted, inserted, updated
-from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.stated_text import StatedText
 from ....rows.template import template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import found_contact, full_name
@@ -51,7 +51,7 @@ def mail_dialogue_send(scene: Scene) -> Dialogue:
         api.call("mail_send", to=[found_contact(api, name)["email"]], subject=topic, body=said)
         api.answer()
 
-    sent = {"subject": Containing((topic,)), "body": Saying(text), "recipients": addresses([last["email"]])}
+    sent = {"subject": Containing((topic,)), "body": StatedText(text), "recipients": addresses([last["email"]])}
     return Dialogue(prompt, solve, must=(inserted("messages", "sent", folder="sent", **sent),), talk=talk)
 
 

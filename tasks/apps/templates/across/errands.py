@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....rows.expected import Refusal, Text, inserted, updated
-from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.stated_text import StatedText
 from ....rows.template import template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import found_contact, full_name
@@ -106,7 +106,7 @@ def mail_dialogue_forward(scene: Scene) -> Dialogue:
         api.call("mail_forward", message_id=item["message_id"], to=[found_contact(api, name)["email"]])
         api.answer()
 
-    sent = {"forward_of": wanted["id"], "recipients": addresses([last["email"]]), "body": Saying(wanted["body"])}
+    sent = {"forward_of": wanted["id"], "recipients": addresses([last["email"]]), "body": StatedText(wanted["body"])}
     return Dialogue(prompt, solve, must=(inserted("messages", "forwarded", folder="sent", **sent),), talk=talk)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ....rows.expected import Number, Text, deleted, inserted
-from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.stated_text import StatedText
 from ....rows.template import TaskDraft, template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import email_of, full_name
@@ -244,7 +244,7 @@ def calendar_tell_guests(scene: Scene) -> TaskDraft:
         "told",
         folder="sent",
         subject=Text(subject),
-        body=Saying(text),
+        body=StatedText(text),
         recipients=addresses(guest["email"] for guest in guests),
     )
     return TaskDraft(prompt, solve, must=(*moved(scene, row, to, end), told))

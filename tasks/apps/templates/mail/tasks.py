@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....rows.expected import Number, inserted, updated
-from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.stated_text import StatedText
 from ....rows.template import TaskDraft, template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import found_contact, full_name
@@ -45,7 +45,7 @@ def mail_forward_newest(scene: Scene) -> TaskDraft:
         folder="sent",
         forward_of=newest["id"],
         recipients=addresses([taker["email"]]),
-        body=Saying(newest["body"]),
+        body=StatedText(newest["body"]),
     )
     return TaskDraft(prompt, solve, must=(sent,))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from ....rows.expected import Must, Refusal, Text, inserted, updated
-from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.stated_text import StatedText
 from ....rows.template import TaskDraft, template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import found_contact, full_name
@@ -62,7 +62,7 @@ def mail_reply_newest_unread(scene: Scene) -> TaskDraft:
             folder="sent",
             reply_to=newest["id"],
             recipients=addresses([sender]),
-            body=Saying(text),
+            body=StatedText(text),
         )
     ]
     if scene.level >= 3:
@@ -107,7 +107,7 @@ def mail_forward_to_group(scene: Scene) -> TaskDraft:
         folder="sent",
         forward_of=rows[0]["id"],
         recipients=addresses(takers),
-        body=Saying(rows[0]["body"]),
+        body=StatedText(rows[0]["body"]),
     )
     return TaskDraft(prompt, solve, must=(sent,))
 
@@ -130,7 +130,7 @@ def mail_drafts(scene: Scene) -> TaskDraft:
     )
     if scene.level >= 2:
         prompt += f" Then save a new draft to {name} with the subject '{topic}' and the text {text!r} Don't send it."
-        columns = {"recipients": addresses([person["email"]]), "subject": Text(topic), "body": Saying(text)}
+        columns = {"recipients": addresses([person["email"]]), "subject": Text(topic), "body": StatedText(text)}
         must.append(inserted("messages", "kept", folder="drafts", **columns))
 
     def solve(api: Solver) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ....rows.database import Row
 from ....rows.expected import Must, inserted, plain, updated
-from ....rows.saying import takes_back
 from ....rows.scene import Scene
+from ....rows.stated_text import takes_back
 from ...simulators.music.form import songs_of
 from ..plan import Solver
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from turnwise.envs.search.retrieval.words import STOP_WORDS, WORD
+from turnwise.envs.search.retrieval.tokenize import STOP_WORDS, WORD
 from turnwise.tasks.rng import stable_hash
 
 SIZE = 256

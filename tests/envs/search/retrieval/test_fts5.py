@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from turnwise.envs.search.retrieval.fts5 import Fts5
 from turnwise.envs.search.retrieval.retriever import Retriever
 from turnwise.envs.search.retrieval.retriever_checks import PAGES, RetrieverContract
-from turnwise.envs.search.retrieval.words import MOST, words
+from turnwise.envs.search.retrieval.tokenize import MOST, query_words
 from turnwise.errors import InfrastructureError
 from turnwise.tasks.search.document import Corpus, Document
 
@@ -51,13 +51,13 @@ def test_endings_and_accents_do_not_matter() -> None:
 
 
 def test_stop_words_count_only_when_alone() -> None:
-    assert words("the tower of the rocks") == ["tower", "rocks"]
-    assert words("Who is the who") == ["who", "is", "the"], "what is left is what there was"
-    assert words("A_b-C") == ["b", "c"]
+    assert query_words("the tower of the rocks") == ["tower", "rocks"]
+    assert query_words("Who is the who") == ["who", "is", "the"], "what is left is what there was"
+    assert query_words("A_b-C") == ["b", "c"]
 
 
 def test_many_words_are_cut() -> None:
-    assert len(words(" ".join(f"w{number}" for number in range(1000)))) == MOST
+    assert len(query_words(" ".join(f"w{number}" for number in range(1000)))) == MOST
 
 
 def test_a_title_counts_more_than_a_text() -> None:

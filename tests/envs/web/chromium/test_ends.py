@@ -60,14 +60,14 @@ async def test_a_driver_that_was_killed_is_noticed_at_once(pools: Callable[..., 
     first = await opened(pool)
     await first.look(Wanted())
     await until(lambda: len(pool._ready) == 2, "no context was prepared")
-    family = first.seat.chromium._family()
+    family = first.slot.chromium._family()
     assert len(family) > 4
-    os.kill(driver(first.seat.chromium).pid, signal.SIGKILL)
-    await until(lambda: not first.seat.chromium.alive, "a browser whose driver was killed is said to live")
+    os.kill(driver(first.slot.chromium).pid, signal.SIGKILL)
+    await until(lambda: not first.slot.chromium.alive, "a browser whose driver was killed is said to live")
     with pytest.raises(EnvironmentDiedError):
         await first.look(Wanted())
-    seat = await LOOP.run(pool.take(Known()))  # not one of those that wait in the dead one
-    assert seat.chromium is not first.seat.chromium
+    slot = await LOOP.run(pool.take(Known()))  # not one of those that wait in the dead one
+    assert slot.chromium is not first.slot.chromium
     await until(lambda: not any(one.alive for one in family), "processes are left")
     await until(lambda: len(pool.browsers) == 1, "the dead browser is kept")
 
@@ -78,9 +78,9 @@ async def test_a_driver_that_cannot_be_watched_is_asked(
     monkeypatch.setattr(launch, "driver_of", lambda pid: None)  # as where there is no /proc
     pool = pools(ready=0)
     first = await opened(pool)
-    os.kill(driver(first.seat.chromium).pid, signal.SIGKILL)
+    os.kill(driver(first.slot.chromium).pid, signal.SIGKILL)
     second = await opened(pool)
-    assert second.seat.chromium is not first.seat.chromium
+    assert second.slot.chromium is not first.slot.chromium
     assert pool.launched == 2
 
 
@@ -88,7 +88,7 @@ async def test_a_driver_that_hangs_is_ended_with_its_browser(
     pools: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch, "ENDING", 0.1)  # it would not answer in any time
-    chromium = (await opened(pools(ready=0))).seat.chromium
+    chromium = (await opened(pools(ready=0))).slot.chromium
     family = chromium._family()
     os.kill(driver(chromium).pid, signal.SIGSTOP)
     await LOOP.run(chromium.close())
@@ -123,9 +123,9 @@ async def test_cancelled_while_its_window_is_made(pools: Callable[..., Pool], mo
     pool = pools(ready=0, contexts=2)
 
     async def over_there() -> None:
-        seat = await pool.take(Known())
-        await pool.leave(seat)
-        chromium, asked = seat.chromium, asyncio.Event()
+        slot = await pool.take(Known())
+        await pool.leave(slot)
+        chromium, asked = slot.chromium, asyncio.Event()
         new_context = chromium.browser.new_context
 
         async def watched(**kwargs: Any) -> Any:
@@ -184,12 +184,12 @@ async def test_cancelled_while_it_leaves_it_leaves(pools: Callable[..., Pool]) -
     pool = pools(ready=0)
 
     async def over_there() -> None:
-        seat = await pool.take(Known())
-        leaving = asyncio.create_task(pool.leave(seat))
+        slot = await pool.take(Known())
+        leaving = asyncio.create_task(pool.leave(slot))
         await asyncio.sleep(0)  # as far as it goes
         leaving.cancel()
         await asyncio.wait({leaving})
-        await empty(seat.chromium)
+        await empty(slot.chromium)
 
     await LOOP.run(over_there())
 
@@ -201,7 +201,7 @@ async def test_an_environment_that_is_closed_closes_its_window() -> None:
     env = tw.make("turnwise/Web-v1")
     env.reset(seed=1)
     browser: Any = cast(WebEnv, env.unwrapped).browser
-    key = browser.seat.key
+    key = browser.slot.key
     assert key in pool.pool().server.episodes
     env.close()
     env.close()

@@ -28,7 +28,7 @@ import asyncio, sys, time
 from turnwise.envs.web.chromium.browser import open_browser
 from tests.envs.web.chromium.hostile import Hostile
 browser = asyncio.run(open_browser(Hostile(), "http://trap.test/"))
-print(browser.seat.chromium.pid, flush=True)
+print(browser.slot.chromium.pid, flush=True)
 if sys.argv[1] == "wait":
     time.sleep(100)
 """
@@ -67,7 +67,7 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_browser_that_dies_takes_only_its_own_episodes(pools: Callable[..., Pool]) -> None:
     pool, other = pools(ready=1), pools(ready=0)
     first, second, elsewhere = await opened(pool), await opened(pool), await opened(other)
-    os.kill(first.seat.chromium.pid, signal.SIGKILL)
+    os.kill(first.slot.chromium.pid, signal.SIGKILL)
     for one in (first, second):
         with pytest.raises(EnvironmentDiedError):
             await one.goto(f"{HOME}inside")
@@ -76,7 +76,7 @@ async def test_a_browser_that_dies_takes_only_its_own_episodes(pools: Callable[.
         await one.close()
     await elsewhere.goto(f"{HOME}inside")
     third = await opened(pool)
-    assert third.seat.chromium is not first.seat.chromium
+    assert third.slot.chromium is not first.slot.chromium
     assert (await third.look(Wanted())).url == HOME
     await until(lambda: len(pool.browsers) == 1, "the dead browser is kept")
 
@@ -85,12 +85,12 @@ async def test_a_browser_that_dies_takes_only_its_own_episodes(pools: Callable[.
 async def test_a_browser_is_replaced_after_so_many_contexts_and_ends_with_its_last(pools: Callable[..., Pool]) -> None:
     pool = pools(ready=0, contexts=2)
     one, two, three = [await opened(pool) for _ in range(3)]
-    assert one.seat.chromium is two.seat.chromium
-    assert three.seat.chromium is not one.seat.chromium
+    assert one.slot.chromium is two.slot.chromium
+    assert three.slot.chromium is not one.slot.chromium
     assert (await one.look(Wanted())).url == HOME, "an episode in a retired browser goes on"
     await one.close()
     await two.close()
-    await until(lambda: pool.browsers == [three.seat.chromium], "a retired browser without episodes goes on")
+    await until(lambda: pool.browsers == [three.slot.chromium], "a retired browser without episodes goes on")
 
 
 @pytest.mark.slow
@@ -101,19 +101,19 @@ async def test_contexts_wait_for_episodes_and_are_closed_with_them(pools: Callab
     await until(lambda: len(pool._ready) == 2, "no context was prepared")
     waiting = pool._ready[0]
     two = await opened(pool)
-    assert two.seat is waiting
+    assert two.slot is waiting
     await one.close()
     await one.close()
     with pytest.raises(ToolError, match="closed"):
         await one.goto(HOME)
-    await until(lambda: one.seat.key not in pool.server.episodes, "the server knows an episode that is over")
+    await until(lambda: one.slot.key not in pool.server.episodes, "the server knows an episode that is over")
 
 
 @pytest.mark.slow
 async def test_a_browser_that_nobody_has_any_more_is_closed(pools: Callable[..., Pool]) -> None:
     pool = pools(ready=0)
     one, two = await opened(pool), await opened(pool)
-    key = two.seat.key
+    key = two.slot.key
     del two
     await until(lambda: key not in pool.server.episodes, "a browser that was forgotten is kept")
     assert (await one.look(Wanted())).url == HOME
@@ -128,15 +128,15 @@ async def test_many_episodes_do_not_grow(pools: Callable[..., Pool]) -> None:
         one = await opened(pool)
         await one.look(Wanted())
         await pool_leaves(one)
-        sizes.append(memory(kept.seat.chromium.pid))
+        sizes.append(memory(kept.slot.chromium.pid))
     assert sizes[-1] - sizes[MANY // 3] < MOST, f"bytes after every episode: {sizes}"
-    assert len(kept.seat.chromium.browser.contexts) == 1
+    assert len(kept.slot.chromium.browser.contexts) == 1
 
 
 async def pool_leaves(one: ChromiumBrowser) -> None:
     """Close a browser, and wait until it is."""
     await one.close()
-    chromium = one.seat.chromium
+    chromium = one.slot.chromium
     await until(lambda: len(chromium.browser.contexts) == chromium.open == 1, "a context is kept")
 
 

@@ -177,7 +177,7 @@ async def test_what_was_recorded_before_the_browser_died_can_be_read(
     assert isinstance(env.browser, ChromiumBrowser)
     assert env.recording is not None
     folder = env.recording.folder
-    os.kill(env.browser.seat.chromium.pid, signal.SIGKILL)
+    os.kill(env.browser.slot.chromium.pid, signal.SIGKILL)
     with pytest.raises(EnvironmentDiedError):
         await env.astep("go_back()")
     await env.leave()
@@ -195,7 +195,7 @@ def test_a_picture_that_fails_ends_no_episode(tmp_path: Path, monkeypatch: pytes
     async def late() -> bytes:
         raise EnvironmentTimeoutError("the page is busy")
 
-    monkeypatch.setattr(env.browser.film, "picture", late)
+    monkeypatch.setattr(env.browser.recorder, "picture", late)
     _, _, terminated, truncated, _ = env.step("noop(1)")
     assert not terminated
     assert not truncated
@@ -215,9 +215,9 @@ def test_a_trace_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     env = made(record=tmp_path, trace=True)
     env.reset(seed=4)
     assert isinstance(env.browser, ChromiumBrowser)
-    assert env.browser.seat.trace is not None
+    assert env.browser.slot.trace is not None
     (tmp_path / "file").write_text("")
-    env.browser.seat.trace.path = tmp_path / "file" / "trace.zip"
+    env.browser.slot.trace.path = tmp_path / "file" / "trace.zip"
     with pytest.raises(UsageError, match=r"file/trace\.zip cannot be written: .*make room, or leave trace out"):
         env.step(ToolCall("send_msg_to_user", {"text": "done"}))
     env.close()

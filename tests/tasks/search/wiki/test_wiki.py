@@ -14,7 +14,7 @@ from turnwise.errors import TaskError
 from turnwise.tasks.rng import stable_hash
 from turnwise.tasks.search.document import Corpus
 from turnwise.tasks.search.wiki.names import TAILS, Names, words
-from turnwise.tasks.search.wiki.origin import BLOCK, LEAST, WIKIS, pages, wiki
+from turnwise.tasks.search.wiki.pages import BLOCK, LEAST, WIKIS, pages, wiki
 from turnwise.tasks.search.wiki.relations import KINDS, relations, relations_of
 from turnwise.tasks.search.wiki.world import Entity, made
 from turnwise.tasks.spec import Split
@@ -43,7 +43,7 @@ def test_a_wiki_has_as_many_pages_as_it_should(size: int) -> None:
 
 def test_it_is_a_pure_function_of_its_arguments() -> None:
     code = (
-        "from turnwise.tasks.search.wiki.origin import wiki; from turnwise.tasks.spec import Split;"
+        "from turnwise.tasks.search.wiki.pages import wiki; from turnwise.tasks.spec import Split;"
         "from turnwise.tasks.rng import stable_hash;"
         "print(stable_hash([[d.id, d.title, d.text] for d in wiki(Split.DEV, 7, 120).corpus]).hex())"
     )

@@ -1,0 +1,267 @@
+"""The harness of certification: it makes environments, samples tasks, plays episodes, and watches the time of calls."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ...tasks.family import TaskFamily
+from ...tasks.spec import TaskSpec
+from ...verdicts import NotApplicable
+from ..author_line import method_at
+from ..base import TurnEnv
+from .findings import Broken, OutOfTime
+from .shared_state import shared_state
+from .trace import Play, Script, Trace, player, script
+from .trap import Sighting, trapped
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is tried.
+
+    Args:
+        samples: tasks per split and level.
+        few: tasks on which the laws are tried that play many episodes each.
+        turns: how far such episodes are played.
+        random_episodes: how many episodes the random player gets.
+        leak_episodes: how many episodes the leak law plays.
+        processes: how many other processes repeat the episodes.
+        every: the harness tries one in this many of the attempts to break the environment.
+        takes_turns: each odd tool call is tried in one of the few tasks, in turn, instead of in all of them.
+    """
+
+    samples: int = 3
+    few: int = 6
+    turns: int = 40
+    random_episodes: int = 60
+    leak_episodes: int = 1000
+    processes: int = 2
+    every: int = 1
+    takes_turns: bool = False
+
+
+QUICK = Effort(
+    samples=1, few=2, turns=10, random_episodes=20, leak_episodes=100, processes=1, every=20, takes_turns=True
+)
+"""Enough to notice what is plainly broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The environment under certification.
+
+    Args:
+        name: its id, or the name of its class.
+        make: makes a new environment.
+        address: how another process finds it (see ``other_process``), or ``None``.
+        no_address: why there is no address.
+    """
+
+    name: str
+    make: Callable[[], TurnEnv]
+    address: dict[str, Any] | None = None
+    no_address: str = ""
+
+
+@dataclass
+class Harness:
+    """One certification in progress.
+
+    Args:
+        subject: the environment under certification.
+        effort: how much is tried.
+        seed: the first of the sampled seeds.
+        clock: the time in seconds; only differences count.
+        until: when the present law must end, on that clock.
+        first: the first episodes played, before anything could leave traces.
+        untouched: the values that all instances share, as they were before ``first``.
+        raised: the law that reported an error first, by the error's type and the author's line.
+    """
+
+    subject: Subject
+    effort: Effort = field(default_factory=Effort)
+    seed: int = 0
+    clock: Callable[[], float] = time.monotonic
+    until: float = math.inf
+    doing: str = ""
+    since: float = 0.0
+    first: dict[tuple[TaskSpec, str], Trace] = field(default_factory=dict)
+    untouched: dict[str, str] | None = None
+    raised: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def sample(self) -> TurnEnv:
+        """An environment to ask for what its class declares; never played."""
+        return self.subject.make()
+
+    @cached_property
+    def family(self) -> TaskFamily[Any]:
+        """The family of its tasks."""
+        return self.sample.tasks()
+
+    @cached_property
+    def specs(self) -> tuple[TaskSpec, ...]:
+        """A sample of every split and level."""
+        return tuple(
+            spec
+            for split in self.family.splits
+            for level in self.family.levels
+            for spec in self.family.sample(self.effort.samples, split=split, level=level, first_seed=self.seed)
+        )
+
+    @cached_property
+    def few(self) -> tuple[TaskSpec, ...]:
+        """Some of ``specs``, spread over splits and levels; all different."""
+        more = self.family.sample(self.effort.few, split=self.specs[0].split, first_seed=self.seed)
+        distinct = tuple(dict.fromkeys((*self.specs, *(more if len(set(self.specs)) < self.effort.few else ()))))
+        n = min(self.effort.few, len(distinct))
+        return tuple(distinct[i * len(distinct) // n] for i in range(n))
+
+    @cached_property
+    def players(self) -> tuple[str, ...]:
+        """The standing players; the oracle only where one is written."""
+        return ("oracle", "random", "null") if self.has_oracle else ("random", "null")
+
+    @property
+    def has_oracle(self) -> bool:
+        """Whether the author wrote an oracle."""
+        return type(self.sample.unwrapped).oracle is not TurnEnv.oracle  # type: ignore[attr-defined]
+
+    def at(self, method: str) -> str:
+        """Return the place where the author defines a method, as the end of a message."""
+        return method_at(self.sample.unwrapped, method)
+
+    def first_play(self, spec: TaskSpec, who: str) -> Trace:
+        """The first episode of a task and a player; later ones are compared with it."""
+        if self.untouched is None:
+            self.untouched = self.shared()
+        if (spec, who) not in self.first:
+            self.first[spec, who] = self.play(who, spec)
+        return self.first[spec, who]
+
+    def shared(self) -> dict[str, str]:
+        """Return the values that all instances share, by name."""
+        return shared_state(type(self.sample.unwrapped))
+
+    def changed(self) -> str:
+        """Return what all instances share and what has changed since the beginning, as a remark with the cure."""
+        before, after = self.untouched or {}, self.shared()
+        names = sorted(name for name in after if after[name] != before.get(name))
+        return f" (shared by all instances, and changed: {', '.join(names)}; set it in start())" if names else ""
+
+    @cached_property
+    def sightings(self) -> list[tuple[Sighting, TaskSpec, str]]:
+        """Everything that episodes read or wrote outside of themselves."""
+        roots = {cls.__module__.partition(".")[0] for cls in type(self.sample.unwrapped).__mro__}
+        own = frozenset(roots - {"gymnasium", "builtins"})
+        seen = []
+        for spec in self.few:
+            for who in self.players:
+                # One loop, in this thread: the profiler sees no other.
+                with asyncio.Runner() as runner, trapped(own) as found:
+                    env = self.subject.make()
+                    episode = script(player(who), env, turns=self.effort.turns, options={"task": spec})
+                    runner.run(self.arun(env, episode))
+                seen += [(sighting, spec, who) for sighting in found]
+        return seen
+
+    @contextmanager
+    def waiting_for(self, doing: str) -> Iterator[None]:
+        """Mark a call that must answer in time.
+
+        Raises:
+            OutOfTime: the time of the present law ran out.
+            Broken: the call took too long.
+        """
+        self.in_time()
+        began = self.clock()
+        self.since, self.doing = began, doing
+        try:
+            yield
+            if (took := self.clock() - began) > self.sample.contract.max_seconds:
+                raise Broken(f"{doing} took {took:.1f} s; {self.too_slow(doing)}")
+        finally:
+            self.doing = ""
+
+    def too_slow(self, doing: str, place: str = "") -> str:
+        """Return what to do about a call that is too slow, with its line."""
+        method = "act" if "step" in doing else "start"
+        limit = self.sample.contract.max_seconds
+        cure = f"make {method}() faster, or declare a larger max_seconds than {limit:g} in its contract"
+        return f"{cure}{place or self.at(method)}"
+
+    def in_time(self) -> None:
+        """Raise ``OutOfTime`` when the time of the present law has run out."""
+        if self.clock() > self.until:
+            raise OutOfTime("its share of the time ran out before the end; allow more --minutes")
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the present call has taken; 0 when there is none."""
+        return self.clock() - self.since if self.doing else 0.0
+
+    def answer(self, env: TurnEnv, request: Any) -> Any:
+        """Do what a script wants done."""
+        name, arguments = request
+        with self.waiting_for(f"{name}()"):
+            return getattr(env, name)(**arguments)
+
+    def run(self, env: TurnEnv, episode: Script) -> Trace:
+        """Play a script to its end."""
+        request = next(episode)
+        while True:
+            try:
+                request = episode.send(self.answer(env, request))
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+
+    async def arun(self, env: TurnEnv, episode: Script) -> Trace:
+        """Play a script to its end through the async form."""
+        request = next(episode)
+        while True:
+            name, arguments = request
+            self.in_time()
+            self.since, self.doing = self.clock(), f"a{name}()"
+            answer = await getattr(env, f"a{name}")(**arguments)
+            self.doing = ""
+            await asyncio.sleep(0)  # lets the others in, also where the environment awaits nothing
+            try:
+                request = episode.send(answer)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+
+    def play(
+        self,
+        who: str | Play,
+        spec: TaskSpec | None = None,
+        *,
+        env: TurnEnv | None = None,
+        seed: int | None = None,
+        turns: int | None = 0,
+        before: Play | None = None,
+    ) -> Trace:
+        """Play one episode from its reset, on a new environment unless one is given.
+
+        ``turns`` says how far: 0 as far as the effort says, ``None`` to the end.
+        """
+        env = self.subject.make() if env is None else env
+        act = player(who) if isinstance(who, str) else who
+        reset: dict[str, Any] = {"seed": seed} if spec is None else {"options": {"task": spec}}
+        limit = self.effort.turns if turns == 0 else turns
+        return self.run(env, script(act, env, turns=limit, before=before, **reset))
+
+    def whole(self, who: str | Play, spec: TaskSpec, *, env: TurnEnv | None = None) -> Trace:
+        """Play one episode to its end, or to one turn beyond the limit that it declares."""
+        return self.play(who, spec, env=env, turns=None)
+
+    def need_oracle(self) -> None:
+        """Raise ``NotApplicable`` where there is no oracle."""
+        if not self.has_oracle:
+            raise NotApplicable("there is no oracle; oracle_solves says so")
