@@ -22,9 +22,9 @@ from ..agents.agent import Decision, EpisodeContext, Recalling
 from ..config import Config
 from ..errors import InfrastructureError, UsageError
 from ..tasks.rng import Rng
-from .attempt import Attempt
 from .branching import Forks, Paths, Slot, together
 from .episode import Episode, Fork, Outcome, Turn
+from .episode_run import EpisodeRun
 from .episode_state import EpisodeState
 from .hosts import Host, late
 from .repeating import repeated
@@ -98,14 +98,14 @@ class PrefixRestarts(Config):
         """
         rng = Rng("restart", paths.options.seed, paths.root.group_id)
         if rng.random() >= self.share:
-            whole = await together(paths.play(paths.job(member), paths.pool) for member in range(size))
+            whole = await together(paths.play(paths.request(member), paths.pool) for member in range(size))
             return [episode for episode, _ in whole]
         (prefix,) = rng.choices(self.prefixes, [each.weight for each in self.prefixes])
         _refuse_foreign(prefix.episode, paths, self.store)
         source = prefix.episode
         paths = replace(paths, root=replace(paths.root, task=source.task))
         fork = Fork(source.episode_id, (source.episode_id,) * prefix.turn)
-        jobs = [paths.job(member, fork) for member in range(size)]
+        requests = [paths.request(member, fork) for member in range(size)]
         for attempt in range(paths.options.retries + 1):
             host: Host | None = None
             try:
@@ -114,7 +114,7 @@ class PrefixRestarts(Config):
                     state = await _reached(prefix, paths, host)
                 provider = Forks(host)
                 try:
-                    played = await together(paths.play(job, provider, origin=state) for job in jobs)
+                    played = await together(paths.play(request, provider, origin=state) for request in requests)
                 finally:
                     await provider.close(origin=False)
                 return [episode for episode, _ in played]
@@ -125,7 +125,7 @@ class PrefixRestarts(Config):
             finally:
                 if host is not None:
                     paths.pool.give(host, reusable=False)
-        lost = (Attempt(job, paths.options.retries + 1, paths.agent, paths.options) for job in jobs)
+        lost = (EpisodeRun(request, paths.options.retries + 1, paths.agent, paths.options) for request in requests)
         return [each.sealed(Outcome.INFRA_FAILED, error=reason) for each in lost]
 
 
