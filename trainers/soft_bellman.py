@@ -14,7 +14,7 @@ from typing import Any
 
 import pydantic
 
-from ..config import beneath
+from ..config import merge_defaults
 from ..rollouts.episode import Episode
 from .algorithms.oreo import OREO
 from .critics.token_values import ValuesConfig, token_values
@@ -56,7 +56,7 @@ class SoftBellmanConfig(OfflineConfig):
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the given settings, completed by the paper's."""
-        return beneath(OREO.paper, given)
+        return merge_defaults(OREO.paper, given)
 
     def plan(self) -> Plan:
         updates = max(self.steps - self.values.warmup, 1)
