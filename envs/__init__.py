@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .base import TurnEnv
     from .certify.pytest_laws import EnvironmentLaws
     from .certify.report import Certificate, Verdict
+    from .code.episode_sandbox import EpisodeSandbox
     from .code.tool import CodeTool
     from .mcp.spec import ServerSpec
     from .mcp.tools import McpTools
@@ -43,6 +44,7 @@ __all__ = [
     "Dense",
     "Entry",
     "EnvironmentLaws",
+    "EpisodeSandbox",
     "Fts5",
     "Fused",
     "History",

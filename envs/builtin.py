@@ -47,7 +47,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/CodeSynthesis-v1", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Broken modules, and functions that are correct and slow.
     ("turnwise/CodeRepair-v2", f"{CODE}.repair:CodeRepairEnv", {}, None),
-    ("turnwise/CodeEfficiency-v2", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
+    ("turnwise/CodeEfficiency-v3", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
     ("turnwise/CodeShell-v2", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.

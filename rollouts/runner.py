@@ -175,7 +175,7 @@ def _member(episode: Episode) -> int:
 
 
 class _Requests:
-    """Jobs of a run, one at a time, for any number of workers.
+    """Requests of a run, one at a time, for any number of workers.
 
     Tasks of a plain iterable are taken without waiting, so that the order of everything is that of the iterable.
     """
@@ -223,6 +223,7 @@ class _Run:
     """Workers of one run and their result queue: episodes, an error, ``None`` at the end."""
 
     def __init__(self, pool: EnvPool, agent: Agent, requests: _Requests, options: RunOptions, stats: RunStats) -> None:
+        # Bounded: a slow consumer holds the workers back, so an infinite source of tasks fills no memory.
         self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(options.concurrency)
         self._pool = pool
         self._agent = agent
@@ -242,6 +243,7 @@ class _Run:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        # Last: a source must not be closed while a worker waits in it.
         await self._requests.close()
 
     async def _work(self) -> None:
@@ -251,6 +253,7 @@ class _Run:
                 self._stats.add(episode)
                 await self.finished.put(episode)
         except Exception as error:
+            # Through the queue and not out of the task, where nothing would see it until the end of the run.
             await self.finished.put(error)
         self._workers.discard(asyncio.current_task())
         if not self._workers:
@@ -263,6 +266,8 @@ class _Run:
                 try:
                     return await attempt.play(self._pool)
                 except InfrastructureError as error:
+                    # Only failures that the agent did not cause are retried: a retry of its own failures would make
+                    # them rarer in the data than they are.
                     self._stats.failures[type(error).__name__] += 1
                     if number > self._options.retries:
                         return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
@@ -273,6 +278,7 @@ class _Run:
                 self._stats.retries += 1
                 attempt = attempt.retry()
         except asyncio.CancelledError:
+            # Counted, although nothing is yielded: a run that drops its slow episodes would otherwise look complete.
             self._stats.add(attempt.sealed(Outcome.CANCELLED, error="the run was stopped"))
             raise
         finally:

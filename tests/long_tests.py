@@ -17,7 +17,7 @@ IN_SHIFTS: Mapping[str, float] = {
     f"{IN_PARTS}[chromium-0]": 120,
     f"{CERTIFIES}[turnwise/CodeSynthesis-v1]": 110,
     f"{CERTIFIES}[turnwise/CodeSQL-v2]": 110,
-    f"{CERTIFIES}[turnwise/CodeEfficiency-v2]": 90,
+    f"{CERTIFIES}[turnwise/CodeEfficiency-v3]": 90,
     f"{IN_PARTS}[chromium-1]": 80,
     f"{IN_PARTS}[chromium-3]": 80,
     "tests/envs/program/test_attacks.py::test_every_attempt_is_scored[docker]": 81,

@@ -10,7 +10,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -33,6 +33,8 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 """Seconds before a retry: doubled with each try, and drawn at random from the upper half."""
 PREAMBLE = 1_000
 """More tokens than a provider adds to a prompt by itself, such as instructions for tools."""
+BELIEVABLE = 10
+"""Times the tokens that a request can have, up to which a server's counts are believed: some models think unasked."""
 SHORTEST = 256
 """Smallest room for an answer in tokens; a conversation that leaves less does not fit into the context."""
 
@@ -129,7 +131,7 @@ class ApiClient:
         if kept is None:
             return None
         try:
-            reply = self._dialect.read(kept["answer"], request.used)
+            reply = believed(self._dialect.read(kept["answer"], request.used), request, self._dialect)
             cost = None if kept["cost"] is None else Decimal(kept["cost"])
             return Answer(reply, cost, float(kept["seconds"]), kept=True)
         except (BadAnswerError, KeyError, ValueError, ArithmeticError):
@@ -198,7 +200,7 @@ class ApiClient:
                 seconds, self._reached = time.perf_counter() - started, True
                 pace.learn(response.headers)
                 raw = content(response, self.server, answered=self._answered)
-                reply = _read(dialect, raw, request, self.server)
+                reply = believed(_read(dialect, raw, request, self.server), request, dialect)
                 pace.answered()
                 self._answered, self._failing_since = True, None
                 cost = None if self._price is None else self._price.of(reply.usage) if reply.usage else most
@@ -249,6 +251,21 @@ class ApiClient:
 def encoded(body: dict[str, Any]) -> bytes:
     """Encode a body; half a surrogate pair, which UTF-8 cannot represent, becomes a question mark."""
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def believed(reply: Reply, request: Request, dialect: Dialect) -> Reply:
+    """Return a reply without the server's count of tokens if no such request has so many.
+
+    Otherwise one absurd count would use up the spending cap, and end the run.
+    """
+    usage, (images, image_bytes) = reply.usage, request.image_bytes
+    if usage is None:
+        return reply
+    read = len(encoded(dialect.body(request))) - image_bytes + PREAMBLE + images * IMAGE_TOKENS
+    fits = usage.prompt + usage.cached + usage.cache_writes <= BELIEVABLE * read
+    if fits and usage.completion + usage.reasoning <= BELIEVABLE * (request.max_tokens + PREAMBLE):
+        return reply
+    return replace(reply, usage=None)
 
 
 def _read(dialect: Dialect, raw: Any, request: Request, server: Server) -> Reply:

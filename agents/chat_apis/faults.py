@@ -163,7 +163,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             continue
     try:
         return max(0.0, (parsedate_to_datetime(given) - parsedate_to_datetime(headers["date"])).total_seconds())
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None
 
 

@@ -134,9 +134,9 @@ def read_limit(headers: Mapping[str, str], kind: str) -> tuple[float, float, flo
             continue
         try:
             numbers = float(limit), float(left), seconds(reset, headers.get("date"))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             continue
-        if numbers[0] > 0 and all(0 <= number < 1e12 for number in numbers):
+        if numbers[0] >= 1 and all(0 <= number < 1e12 for number in numbers):
             return numbers
     return None
 

@@ -41,6 +41,8 @@ WOVEN = f"{PLACE}/woven"
 """Folder of the taken files that count their own work."""
 DETAIL = 600
 """Characters kept of the reasons why operations were refused."""
+FAR = 2
+"""Multiple of its limit at which a submission's work is no longer counted, but stopped."""
 Driven = ValueCheck | TestCheck | WorkCheck | SuiteCheck
 """Checks that run code."""
 ENDINGS = {
@@ -203,10 +205,17 @@ def _job(check: Driven) -> dict[str, Any]:
         return suite_job(check.files, check.seconds)
     sources = [case.source for case in check.cases]
     job = {"kind": "values", "module": check.module, "sources": sources, "seconds": check.seconds}
-    return {**job, "kind": "work"} if isinstance(check, WorkCheck) else job
+    return {**job, "kind": "work", "stop": _stop(check)} if isinstance(check, WorkCheck) else job
+
+
+def _stop(check: WorkCheck) -> int:
+    """Return the units of work at which a check is stopped."""
+    return FAR * max(check.most) * STATEMENT
 
 
 def _judged(check: Driven, report: Mapping[str, Any]) -> Graded:
+    if isinstance(check, WorkCheck) and (far := _far_too_much(check, report)):
+        return far
     if "error" in report:
         kind = str(report["error"])
         trouble = trouble_of(str(report.get("type"))) if kind == "exception" else ENDINGS.get(kind, Trouble.CRASH)
@@ -222,6 +231,16 @@ def _judged(check: Driven, report: Mapping[str, Any]) -> Graded:
     if wrong is None and isinstance(check, WorkCheck):
         wrong = _too_much(check, report.get("work"))
     return wrong or Graded(check.name, True)
+
+
+def _far_too_much(check: WorkCheck, report: Mapping[str, Any]) -> Graded | None:
+    """Return the failure of a check that was stopped, or could have been: it does not depend on how soon."""
+    work = report.get("work")
+    counted = isinstance(work, list) and any(type(units) is int and units > _stop(check) for units in work)
+    if not counted and report.get("error") != "work":
+        return None
+    text = f"it took more than {FAR} times the {max(check.most)} statements that are allowed"
+    return Graded(check.name, False, Trouble.WORK, text)
 
 
 def _suite_judged(check: SuiteCheck, outcomes: Any) -> Graded:

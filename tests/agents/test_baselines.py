@@ -97,6 +97,7 @@ def test_case_is_carried_over_to_capitals() -> None:
     assert edited(action, {"larch": "birch"}).tool_calls[0].arguments == {"command": "s/ birch / BIRCH /"}
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_equal_texts_need_no_replacement(text: str) -> None:
     assert replacements(text, text) == {}

@@ -37,12 +37,14 @@ def test_the_plan_runs_every_check(part: str, tmp_path: Path) -> None:
     assert report.count("| yes |") == len(lines)
 
 
+@pytest.mark.slow
 def test_a_part_beyond_its_limit_is_a_line_and_the_report_is_written(tmp_path: Path) -> None:
     done = trial("--plan", "--parts", "speed", "--minutes", "0.001", "--out", str(tmp_path))
     assert done.returncode == 1
     assert "stopped after 0.001 min" in (tmp_path / "report.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "said"), [(["--parts", "sped"], "unknown part 'sped'"), ([], "no GPU")])
 def test_bad_input_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
     if not words and torch.cuda.is_available():

@@ -80,6 +80,7 @@ def test_links_of_the_repository_become_links_of_the_site() -> None:
         assert shown(unchanged, "docs/training.md", "training.md") == unchanged
 
 
+@pytest.mark.slow
 def test_the_configuration_reference_has_every_settings_class() -> None:
     documented = {site.anchor(model) for model in site.settings_models()}
     assert settings_classes() <= documented, f"not documented: {sorted(settings_classes() - documented)}"

@@ -69,7 +69,7 @@ async def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
 
 
 class Outage:
-    """An agent whose server is gone in the second turn, as long as ``down`` is set."""
+    """An agent whose server fails in the second turn, as long as ``down`` is set."""
 
     def __init__(self, word: str) -> None:
         self.word, self.down = word, True
@@ -79,7 +79,7 @@ class Outage:
 
     async def act(self, observation: Observation) -> Decision:
         if self.down and observation.text.startswith("turn"):
-            raise InfrastructureError("the server is gone")
+            raise InfrastructureError("the server does not answer")
         return Decision(tw.Action(self.word))
 
 

@@ -44,6 +44,7 @@ turnwise.cli.main(["train", *sys.argv[1:]])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [(["halved", "--settings"], "algorithm.name [halved]"), (["--help"], "turn-credit"), (["halvd"], "halved")],

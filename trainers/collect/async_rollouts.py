@@ -123,9 +123,9 @@ class AsyncRollouts:
             raise UsageError("episodes that are played in the background are whole attempts: leave branching out")
         scheduler = self._begun(tasks, group_size)
         scheduler.expect(tasks, step)
-        self._moved.set()
+        self._moved.set()  # a new version makes room, for which the source of tasks may be waiting
         while not scheduler.ready(tasks):
-            self._raise_if_over()
+            self._raise_if_over()  # after an error of the player nothing would ever end this loop
             self._moved.clear()
             await self._moved.wait()
         taken = scheduler.take(tasks)
@@ -153,6 +153,7 @@ class AsyncRollouts:
     async def close(self) -> None:
         """Stop playing. Running episodes are dropped; their tasks stay drawn, to be played again."""
         if self._playing is not None:
+            # Nothing is kept of an episode under way: half an episode has no return.
             self._playing.cancel()
             await asyncio.wait([self._playing])
             if not self._playing.cancelled():
@@ -175,6 +176,7 @@ class AsyncRollouts:
             groups = [(self._group(position), PendingGroup(position, born)) for position, born in self._restored]
             scheduler.restore(self._version, groups, episodes)
             self._scheduler = scheduler
+            # Members of a half-finished group that a checkpoint kept are not played again; the others get the same ids.
             skip = [episode.episode_id for episode in episodes]
             self._playing = asyncio.create_task(self._play(scheduler, skip), name="turnwise-overlap")
         if group_size != self._scheduler.group_size:
@@ -208,6 +210,8 @@ class AsyncRollouts:
             while not scheduler.room:
                 self._moved.clear()
                 await self._moved.wait()
+            # The cursor moves when a task is drawn, not when it is trained on. ``state_dict`` lists what was drawn, so
+            # a resumed run loses none and trains none twice.
             position = sampler.cursor
             (task,) = sampler.draw(1)
             scheduler.begin(position, self._group(position))

@@ -95,6 +95,7 @@ class Collected:
         episodes = self.episodes
         infra = sum(group.excluded for group in self.groups)
         policy_failed = sum(group.policy_failed for group in self.groups)
+        # With the policy's own failures as members, because learning counts them as members, too.
         whole = with_failures(self.groups)
         numbers = {
             "episodes": float(len(episodes)),
@@ -171,7 +172,7 @@ async def collect(
         async for episode in episodes:
             finished.append(episode)
             if keep is not None:
-                keep.append(episode)
+                keep.append(episode)  # at once, so that a Ctrl-C in this round loses only what is being played
             if on_episode is not None:
                 on_episode(episode)
     refuse_hopeless(finished, agent)

@@ -54,6 +54,8 @@ class StepCollector:
         source, first = self._source, self._asked
         self._asked += tasks
         drawn = source.sampler.peek(self._asked)[first:]
+        # One seed per step: an interrupted step that is collected again gives the same ids to the same attempts, and
+        # ``pending`` says which of them are done.
         seed = round_seed("train", source.seed, step)
         options = source.options.model_copy(update={"seed": seed, "group_size": group_size})
         play = partial(collect, source.pool, source.agent, drawn, options=options, strategy=strategy, first=first)

@@ -122,6 +122,7 @@ class StalenessScheduler:
         chosen = self._chosen(count)
         if chosen is None:
             raise UsageError(f"{count} groups were requested, and {len(self._over)} are finished; wait until ready()")
+        # Members are sorted, since the order in which they finished depends on the machine.
         taken = [tuple(sorted(self.drawn[group].episodes, key=_member)) for group in chosen]
         for episode in (episode for group in taken for episode in group):
             self._check(episode)
@@ -152,7 +153,7 @@ class StalenessScheduler:
         self.gate.widen(max(0, len(groups) - self.gate.room))  # a step that took more had not been learned
         for group_id, one in groups.items():
             self.begin(one.position, group_id)
-            self.drawn[group_id].born = one.born
+            self.drawn[group_id].born = one.born  # keeps the deadline that it had before the restart (trap 20)
         self.pending.clear()
         for episode in episodes:
             self.finish(episode)
@@ -168,6 +169,7 @@ class StalenessScheduler:
         untaken = [one.born + bound for group, one in self.drawn.items() if group not in taken]
         chosen: set[str] = set()
         for last in range(version, version + bound + 1):
+            # The steps after this one, up to ``last``, train B groups each. What is due by then beyond that is due now.
             late = sum(deadline <= last for deadline in untaken) - (last - version) * self.gate.batch
             able = [group for group in self._over if self.drawn[group].born + bound <= last]
             missing = min(count, late) - sum(group in chosen for group in able)

@@ -167,6 +167,7 @@ class Learner:
             DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
         """
         matters = rows.weight if objective.beyond_advantage else rows.advantage * rows.weight
+        # Whole episodes and not rows: a ratio over a trajectory needs all of its rows.
         useful = rows.select(torch.unique(rows.episode[matters != 0]))
         self._optimizer.zero_grad(set_to_none=True)
         if not useful.tokens:
@@ -180,6 +181,7 @@ class Learner:
         episodes = torch.unique(useful.episode).numel()
         kl = kl_estimate(-seen.log_ratio, torch.zeros_like(seen.log_ratio), "k3").sum() / episodes
         metrics |= {"loss": loss, "kl_episode": float(kl), "tokens": float(useful.tokens)}
+        # Judged after the gradient was computed and before anything moves, since the KL comes from the same pass.
         if objective.max_kl is not None and float(kl) > objective.max_kl:
             self._optimizer.zero_grad(set_to_none=True)
             self.skipped += 1
@@ -229,6 +231,8 @@ class Learner:
             for part in self.scorer.parts(rows, whole=objective.whole if objective else "row"):
                 scores = self.scorer.score(self.model, part.rows, entropy_gradient=differentiable)
                 loss, diagnostics = loss_of(scores, part.rows)
+                # A process with fewer micro-batches repeats one that does not count: a sharded pass is joint, and the
+                # others would wait for it.
                 (loss if part.counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
                 if part.counts:
                     sums = sums.to(loss.device) + torch.stack([loss.detach(), scores.entropy.detach().sum()])

@@ -153,7 +153,7 @@ def policy_loss(
     """
     _check(level, clip, kind, is_mode, index)
     _check_options(level, length_normalized, kind, dual_clip, is_cap, is_floor)
-    logp_N, old_N, advantage_N = logp[mask], logp_old[mask], advantage[mask]
+    logp_N, old_N, advantage_N = logp[mask], logp_old[mask], advantage[mask]  # first: 0 · inf is NaN
     log_ratio_N, log_mismatch_N = logp_N - old_N, (old_N - logp_behave[mask]).detach()
     segment_N = index[mask] if index is not None and level != "token" else None
     ratio_N = _over(log_ratio_N, segment_N, mean=length_normalized)
@@ -187,6 +187,7 @@ def _surrogate(
         return advantage_N * logp_N, torch.zeros_like(ratio_N, dtype=torch.bool)
     bounded = ratio_N.clamp(*clip)
     if kind == "cispo":
+        # Detached: in CISPO the ratio weighs the token's gradient and has none of its own.
         return bounded.detach() * advantage_N * logp_N, bounded != ratio_N
     return torch.minimum(ratio_N * advantage_N, bounded * advantage_N), bounded * advantage_N < ratio_N * advantage_N
 
@@ -200,12 +201,13 @@ def _over(log_ratio_N: Tensor, index_N: Tensor | None, *, mean: bool = False) ->
         if mean:
             of_segment = of_segment / torch.bincount(inverse_N, minlength=segments.numel())
         log_ratio_N = of_segment[inverse_N]
+    # Clamped in log space, because exp overflows to infinity first.
     return log_ratio_N.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
 
 
 def _effective(weights: Tensor) -> float:
     """Return the effective sample size as a share of N, ``(Σw)² / (N Σw²)``: 1 if all weights are equal."""
-    double = weights.double()
+    double = weights.double()  # squares of ratios up to e²⁰ lose all digits of the others in 32 bits
     return float(double.sum().square() / (double.numel() * double.square().sum()).clamp_min(1e-300))
 
 

@@ -109,11 +109,14 @@ class Checkpoints:
                     write_pending(new / PENDING)
                 _save(tensors, new / TENSORS)
                 (new / STATE).write_text(json.dumps({"step": step, "progress": progress}, indent=1))
+                # In this order: contents, checksums, name. A rename changes the parent folder, so that is synced too:
+                # otherwise a power failure could lose the new checkpoint after the old ones were removed.
                 _seal(new, self.run)
                 new.rename(target)
                 _sync(self.folder)
         except OSError as error:
             raise CheckpointError(f"cannot write checkpoint {target}: {error}") from error
+        # Only after the new one is in place, so that there is a whole checkpoint at every moment.
         for surplus in self._steps()[: -self.keep]:
             shutil.rmtree(surplus, ignore_errors=True)
         return target
@@ -153,6 +156,7 @@ class Checkpoints:
             )
         try:
             state = json.loads((path / STATE).read_text())
+            # ``weights_only``: a checkpoint may come from elsewhere, and unpickling anything more could run its code.
             tensors = torch.load(path / TENSORS, map_location="cpu", weights_only=True)
         except (OSError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
             raise _DamagedError(f"checkpoint {path} cannot be read: {_line(error)}") from error

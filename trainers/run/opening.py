@@ -69,6 +69,8 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
         CheckpointError: The run cannot be resumed.
         ModelError: There is no such model.
     """
+    # Whatever can be refused without a model comes first: a typo must not cost the minutes that loading takes, and must
+    # leave no folder behind.
     find(config.env)
     refuse_absent(config.hardware.profile, config.device)
     refuse_too_large(config)
@@ -82,6 +84,8 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
             stack.enter_context(folder.lock())
         if config.threads is not None:
             torch.set_num_threads(config.threads)
+        # Process 0 chooses the checkpoint and names it to the others. If each looked for the newest itself, a slow file
+        # system could show them different ones, and they would continue from different steps.
         if world.is_main:
             resumed = folder.entered(config, may_change=plan.may_change)
             world.broadcast(resumed.path if resumed is not None else Path())
@@ -111,6 +115,7 @@ async def _opened(
     resumed: Checkpoint | None,
     stack: AsyncExitStack,
 ) -> Run:
+    # Copied before it is sharded: a policy samples from whole weights.
     own = sampling_copy(config, start.model, plan.overlap.enabled, world)
     model = shard(start.model, world)
     pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
@@ -122,8 +127,11 @@ async def _opened(
     temperature, dump = config.agent.temperature, folder.dump
     learner = Learner(model, plan.optimizer, temperature=temperature, dump=dump, world=world)
     seed_generators(config.seed)
+    # After the model, its adapters and the optimizer were created, which may draw random numbers.
     pending = _restore(resumed, learner, sampler)
     step = resumed.step if resumed is not None else 0
+    # The actor takes the learner's scorer: in another precision, a token would have two log-probabilities before any
+    # update, and the correction for the sampler would work on rounding.
     actor = Actor.of(config, model, start.tokenizer, own=own, version=step, files=files, scorer=learner.scorer)
     if world.is_main:
         for line in openings(config, model, actor.agent, tools, plan.correction):
@@ -206,6 +214,8 @@ async def _guard(stack: AsyncExitStack, actor: Actor, state: RunState, pool: Env
         if stopped:
             state.save()
 
+    # Exits run in reverse: first the reason is noted, then play and environments end, then the state is saved, in which
+    # nothing runs any more, and servers end last.
     stack.push(save_if_stopped)
     stack.push_async_callback(pool.close)
     stack.push_async_callback(collector.close)

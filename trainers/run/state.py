@@ -93,11 +93,13 @@ class RunState:
     def save(self) -> None:
         """Write a checkpoint, unless the newest is of this very state. All processes must call it at once."""
         mark = self._mark()
+        # Process 0 decides: writing the model gathers shards from all processes, which hang if one of them skips it.
         if self.world.broadcast(self._saved == mark):
             return
         progress: dict[str, Any] = {"cursor": self.sampler.cursor, "version": self.step}
         if ahead := self.collector.state_dict():
             progress["overlap"] = ahead
+        # Gathered by all processes before only one of them writes.
         weights, pending = self.files.weights(self.start.model), tuple(self.collector.pending)
         tensors: Mapping[str, Any] = {
             "learner": self.learner.state_dict(),

@@ -106,15 +106,20 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
         clock = run.clock()
         played: Experience = NothingPlayed()
         if trainer.plays:
+            # At the beginning of a step, not at the end of the last: a resumed run then needs no special case.
             with clock("sync"):
                 await run.weights.send(run.step)
             with clock("collect"):
                 played = await trainer.collect()
+        # Dropped here and not in ``learn``, so that no algorithm can forget to check what it trains on.
         groups, dropped = unusable.without(played.groups)
         with clock("learn"):
+            # A Ctrl-C must not leave a policy that moved and a critic that did not: the step is finished first.
             learned = await uninterrupted(trainer.learn(groups, clock))
+        # Without overlap, the data cursor moves only now: a run that is killed before draws the same tasks again.
         run.state.finish_step(played.tasks)
         metrics = {**played.metrics(), **dropped, **learned}
+        # Before the checkpoint: a run that resumes from it keeps the lines up to its step, which must include this one.
         run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
         run.state.save_if_due()
         await run.evaluate()

@@ -25,7 +25,7 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
     cancelled = False
     while not task.done():
         try:
-            await asyncio.wait([task])
+            await asyncio.wait([task])  # not ``await task``, which would pass the cancellation on to the work
         except asyncio.CancelledError:
             cancelled = True
             if caller is not None:

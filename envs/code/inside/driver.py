@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sys
+import threading  # before a submitted file can have that name
 import time
 import traceback
 from contextlib import suppress
@@ -27,6 +28,8 @@ REPORT = 512 * 1024
 """Most bytes that one check may report."""
 DETAIL = 600
 """Characters kept from the end of a traceback."""
+TOO_MUCH = 88
+"""Exit code of a process whose counted work exceeded the bound at which it is stopped."""
 _exit, _write, _dumps = os._exit, os.write, json.dumps
 
 
@@ -87,7 +90,10 @@ def supervised(check: dict[str, Any], out: int, until: float) -> dict[str, Any]:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return {"error": "oom" if number == signal.SIGKILL else "crash", "detail": f"ended by signal {number}"}
-    return {"error": "exit", "detail": f"the process ended by itself with code {os.WEXITSTATUS(status)}"}
+    code = os.WEXITSTATUS(status)
+    if check["kind"] == "work" and code == TOO_MUCH:
+        return {"error": "work", "detail": "stopped"}
+    return {"error": "exit", "detail": f"the process ended by itself with code {code}"}
 
 
 def listen(read: int, child: int, word: bytes, until: float) -> tuple[bytes | None, int | None]:
@@ -233,6 +239,7 @@ def work(check: dict[str, Any]) -> dict[str, Any]:
 
     sys.setrecursionlimit(3 * sys.getrecursionlimit())  # counted calls may take more frames than plain ones
     counter, counts, found = meter.WORK, [], []
+    threading.Thread(target=stop_at, args=(counter, check["stop"]), daemon=True).start()
     try:
         names = namespace_of(check["module"])
     except meter.RefusedError as error:
@@ -242,6 +249,13 @@ def work(check: dict[str, Any]) -> dict[str, Any]:
         counts.append(counter[0])
         counter[0] = 0
     return {"values": found, "work": counts, "refused": meter.REFUSED}
+
+
+def stop_at(counter: list[int], most: int) -> None:
+    """End this process once the counter exceeds a bound: the check has failed, however long the code would run on."""
+    while counter[0] <= most:
+        time.sleep(0.02)
+    _exit(TOO_MUCH)
 
 
 def suite(check: dict[str, Any]) -> dict[str, Any]:

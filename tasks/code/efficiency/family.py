@@ -184,7 +184,12 @@ def work_check(function: Function, fast: str, scale: int, factor: int, rng: Rng)
     arguments = function.template.make(rng, scale * function.template.sizes[1], function.constant)
     value, work = measured(fast, function.name, arguments)
     case = Case(call(function, arguments), canonical.encode(value))
-    return WorkCheck(f"{function.name} is fast at size {scale}", (case,), (SPARE + factor * work,))
+    return WorkCheck(f"{function.name} is fast at size {scale}", (case,), (limit(function.template, factor, work),))
+
+
+def limit(template: Template, factor: int, work: int) -> int:
+    """Return the allowed work where the fast body takes ``work``, in statements."""
+    return SPARE + factor * template.margin * work
 
 
 def call(function: Function, arguments: Arguments) -> str:

@@ -25,6 +25,7 @@ from turnwise.trainers.critics.transitions import transitions
 from turnwise.trainers.learning.rows import merge
 
 from ...logged import events
+from . import fake_api
 from .fake_api import FAULTS, KEY, FakeApi, guesser, run, shopper
 from .schemas import check
 
@@ -339,3 +340,20 @@ def test_infrastructure_errors_have_no_traceback_of_ours(shops: str, tmp_path: P
     with pytest.raises(UsageError, match=r"none of 2 episodes is scored \(2 infra_failed\).*failed \(500\): try later"):
         play(api, shops, tmp_path, 2, settings={"patience": 15.0})
     assert issubclass(InfrastructureError, Exception)
+
+
+def test_an_absurd_count_of_tokens_does_not_end_the_run(
+    shops: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken server may claim any number; billed is at most what was reserved for such a request."""
+    honest = fake_api._chat
+    monkeypatch.setattr(fake_api, "_chat", lambda said, arguments, read, written, rng: honest(
+        said, arguments, rng.choice((read, 2**62)), rng.choice((written, 2**62)), rng
+    ))  # fmt: skip
+    api = FakeApi(validate=strict)
+    summary = play(api, shops, tmp_path, 10, settings={"max_cost": 100.0})
+    assert summary.outcomes == {"completed": 10}
+    assert summary.api is not None
+    assert summary.api.completion_tokens < 10**6
+    assert summary.api.cost is not None
+    assert summary.api.cost < 100

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from turnwise.agents.chat_apis.faults import FaultError, retry_after
 from turnwise.agents.chat_apis.limits import FIRST, Pace, read_limit
@@ -151,3 +153,30 @@ def test_places_are_given_back_however_a_request_ends() -> None:
         assert pace.active == 0
 
     run(play())
+
+
+ODD = st.sampled_from([
+    "5e-324", "1e-320", "0", "1", "1e11", "inf", "nan", "-1", "", "1_000", "6m0s", "1e-5ms", "9" * 400, "9" * 400 + "h",
+    "2026-11-24T00:00:00", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-W01", DATE,
+    "Tue, 99 Nov 2026 17:00:00 GMT", ", , ,", "Tue, 24 Nov 99999999999 17:00:00 GMT", "1 2 3 4 5 6",
+    "Tue, 24 Nov 2026 17:00:00 +9999999999999999",
+])  # fmt: skip
+HEADERS = st.fixed_dictionaries({
+    **{f"x-ratelimit-{part}-requests": ODD for part in ("limit", "remaining", "reset")},
+    **{f"anthropic-ratelimit-tokens-{part}": ODD for part in ("limit", "remaining", "reset")},
+    "date": ODD, "retry-after": ODD, "retry-after-ms": ODD,
+})  # fmt: skip
+
+
+@given(HEADERS)
+def test_no_header_ends_a_run(headers: dict[str, str]) -> None:
+    """An error here would count as a defect of the agent; a header that makes no sense does not count."""
+
+    async def delay() -> float:
+        pace = Pace(60.0)
+        pace.learn(headers)
+        return pace.delay(100)
+
+    assert run(delay()) >= 0
+    after = retry_after(headers)
+    assert after is None or after >= 0

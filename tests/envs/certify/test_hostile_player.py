@@ -170,6 +170,7 @@ def found(monkeypatch: pytest.MonkeyPatch, one: Regression) -> None:
         assert unscored(env, tries), f"{one.limit} can be removed, and no attempt finds it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", REGRESSIONS, ids=[one.limit for one in REGRESSIONS])
 def test_a_limit_that_was_removed_is_found(monkeypatch: pytest.MonkeyPatch, one: Regression) -> None:
     found(monkeypatch, one)

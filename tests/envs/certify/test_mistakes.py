@@ -254,6 +254,7 @@ def test_a_truth_value_of_any_kind_is_a_judgment(judged: str, load: Load) -> Non
     assert certificate.passed, certificate
 
 
+@pytest.mark.slow
 def test_a_tool_that_raises_is_one_finding_whatever_law_calls_it(load: Load) -> None:
     bug = "if n < 1:\n            raise ValueError('internal bug')\n        self.at = n"
     laws = ["tools_never_raise", "random_at_floor", "leaks_nothing"]

@@ -64,6 +64,7 @@ class Never(Exception):
 FULL = "a command that fills the disk"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "attack"),
     [(driving, FULL), (episode_sandbox, "a command that leaves a sparse file of a terabyte")],

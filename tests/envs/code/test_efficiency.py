@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from turnwise.envs.code import grading
 from turnwise.envs.code.answers import SUBMIT, actions_of
 from turnwise.envs.code.efficiency import CodeEfficiencyEnv
+from turnwise.envs.code.workspace import Entry, Workspace
 from turnwise.envs.messages import ToolCall
 from turnwise.sandboxes.backend import Backend
 from turnwise.tasks.code.efficiency.family import EFFICIENCY, LEVELS
 from turnwise.tasks.code.efficiency.templates import TEMPLATES
-from turnwise.tasks.code.task import Attempt
+from turnwise.tasks.code.task import Attempt, WorkCheck
+from turnwise.tasks.code.trouble import Trouble
 from turnwise.tasks.spec import Split, TaskSpec
 
 from ...shifts import sampled
@@ -51,6 +54,31 @@ def test_doing_the_work_while_it_is_imported_is_counted(backend: Backend) -> Non
     fast = EFFICIENCY.generate(spec).solution.files["solution.py"].decode()
     idle = "TABLE = [number for number in range(300_000)]\n" + fast
     assert outcome(env, spec, idle) == (False, ["too much work"] * 3)
+
+
+def test_work_far_beyond_the_limit_is_stopped(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission that would run for ever costs no more than its limit; without the stop, only time would end it."""
+    env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template="distinct")
+    name = EFFICIENCY.generate(spec).checks[0].name.split()[0]
+    endless = f"def {name}(given):\n    while True:\n        pass\n"
+    assert outcome(env, spec, endless) == (False, ["timeout", *["too much work"] * 3])
+    monkeypatch.setattr(grading, "FAR", 10**12)
+    assert outcome(CodeEfficiencyEnv(grading_seconds=3), spec, endless) == (False, ["timeout"] * 4)
+
+
+@pytest.mark.parametrize("stop", [2**40, 1], ids=["ends in time", "is stopped"])
+async def test_what_is_stopped_is_judged_like_what_ends_in_time(
+    stop: int, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How soon the stop comes is luck; what the check says is not."""
+    task = EFFICIENCY.generate(EFFICIENCY.spec(0, level=1, template="distinct"))
+    check, job = task.checks[-1], grading._job
+    assert isinstance(check, WorkCheck)
+    monkeypatch.setattr(grading, "_job", lambda check: {**job(check), "stop": stop})
+    files = {path: Entry("file", 0o644, content) for path, content in task.files.items()}
+    (result,) = await grading.graded([check], task, Workspace(files), backend)
+    text = f"it took more than 2 times the {check.most[0]} statements that are allowed"
+    assert (result.trouble, result.detail) == (Trouble.WORK, text)
 
 
 def test_a_wrong_answer_at_a_large_size_is_seen(backend: Backend) -> None:

@@ -155,6 +155,16 @@ HONEST: Mapping[str, tuple[str, ...]] = {
         "from collections import Counter\ndef $f($x):\n    times, found = Counter($x), []\n"
         "    for number in sorted(times):\n        for _ in range(times[number]):\n"
         "            found.append((number + $k, len(found)))\n    return found",
+        "def quick(n):\n    if len(n) < 2:\n        return n\n    pivot = n[len(n) // 2]\n"
+        "    return (\n        quick([m for m in n if m < pivot])\n        + [m for m in n if m == pivot]\n"
+        "        + quick([m for m in n if m > pivot])\n    )\n"
+        "def $f($x):\n    return [(number + $k, place) for place, number in enumerate(quick($x))]",
+        "def merged(n):\n    if len(n) < 2:\n        return n\n    middle = len(n) // 2\n"
+        "    left, right = merged(n[:middle]), merged(n[middle:])\n    both, i, j = [], 0, 0\n"
+        "    while i < len(left) and j < len(right):\n        if left[i] <= right[j]:\n"
+        "            both.append(left[i])\n            i += 1\n        else:\n"
+        "            both.append(right[j])\n            j += 1\n    return both + left[i:] + right[j:]\n"
+        "def $f($x):\n    return [(number + $k, place) for place, number in enumerate(merged($x))]",
     ),
     "frequent": (
         "from collections import Counter\ndef $f($x):\n    times = Counter($x)\n"

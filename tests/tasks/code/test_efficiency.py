@@ -8,7 +8,7 @@ import re
 import pytest
 
 import turnwise as tw
-from turnwise.tasks.code.efficiency.family import EFFICIENCY, LEVELS, SCALES, SPARE, filled, measured, module_of, run
+from turnwise.tasks.code.efficiency.family import EFFICIENCY, LEVELS, SCALES, filled, limit, measured, module_of, run
 from turnwise.tasks.code.efficiency.templates import HELD_OUT, PARAMETERS, TEMPLATES
 from turnwise.tasks.code.language import METERED, objections
 from turnwise.tasks.code.task import CodeTask, WorkCheck
@@ -32,7 +32,7 @@ def test_the_slow_one_exceeds_every_limit_at_the_largest_size(name: str) -> None
     value, work = measured(module_of([function.template.head], [function.fast]), function.name, given)
     same, more = measured(module_of([], [function.slow]), function.name, given)
     assert value == same
-    assert more > SPARE + max(level.factor for level in LEVELS.values()) * work
+    assert more > limit(function.template, max(level.factor for level in LEVELS.values()), work)
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import turnwise as tw
-from turnwise.tasks.code.efficiency.family import LEVELS, SCALES, SPARE, filled, measured, module_of
+from turnwise.tasks.code.efficiency.family import LEVELS, SCALES, filled, limit, measured, module_of
 from turnwise.tasks.code.efficiency.meter import meter
 from turnwise.tasks.code.efficiency.templates import TEMPLATES
 from turnwise.tasks.code.language import METERED, objections
@@ -92,7 +92,7 @@ def kept_within(source: str, template: str) -> bool:
         meter.REFUSED.clear()
         with contextlib.suppress(meter.RefusedError):
             _, more = measured(source, function.name, copy.deepcopy(arguments))
-            over = more > SPARE + FACTOR * work  # a counter that was set may be negative, or no number
+            over = more > limit(function.template, FACTOR, work)  # a counter that was set may be negative, or no number
             if not meter.REFUSED and not over:
                 continue
         return False

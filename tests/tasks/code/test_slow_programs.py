@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise.tasks.code.efficiency.family import LEVELS, SCALES, SPARE, Function, filled, measured, module_of, run
+from turnwise.tasks.code.efficiency.family import (
+    LEVELS,
+    SCALES,
+    Function,
+    filled,
+    limit,
+    measured,
+    module_of,
+    run,
+)
 from turnwise.tasks.code.efficiency.meter import meter
 from turnwise.tasks.code.efficiency.templates import TEMPLATES
 from turnwise.tasks.code.language import METERED, objections
@@ -49,7 +58,7 @@ def rewarded(source: str, function: Function, factor: int) -> bool:
             found, more = measured(source, function.name, copy.deepcopy(arguments))
         except (meter.RefusedError, RecursionError):
             return False
-        if meter.REFUSED or more > SPARE + factor * work:
+        if meter.REFUSED or more > limit(template, factor, work):
             return False
         assert found == value, "a program that is within its limit returns the right value"
     return True

@@ -75,6 +75,7 @@ def of(adapter: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value for name, value in weights.items() if f".{adapter}." in name}
 
 
+@pytest.mark.slow
 def test_a_critics_update_moves_no_weight_and_no_answer_of_the_policy() -> None:
     model = policy()
     learner = Learner(model, OptimizerConfig())

@@ -40,6 +40,7 @@ def saved() -> Iterator[ModuleType]:
         sys.path.remove(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_saved_bytes_are_predicted_within_a_tenth(name: str, saved: ModuleType) -> None:
     count = 0

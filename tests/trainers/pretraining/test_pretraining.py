@@ -60,6 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_run_ends_in_a_model_that_transformers_loads(whole: Path) -> None:
     model: Any = AutoModelForCausalLM.from_pretrained(whole / "model")
     tokenizer: Any = AutoTokenizer.from_pretrained(whole / "model")
@@ -82,6 +83,7 @@ def test_metrics_have_every_step_and_each_evaluation(whole: Path) -> None:
     assert evaluations[-1]["held_out/wiki"] < evaluations[0]["held_out/wiki"], "it learns"
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_with_the_same_bits(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learn, out = Pretraining.learn, tmp_path / "resumed"
 
@@ -100,6 +102,7 @@ def test_a_resumed_run_ends_with_the_same_bits(whole: Path, tmp_path: Path, monk
     assert same(weights(whole), weights(out)), "resuming must not change a bit"
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_continues_from_its_checkpoint(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +121,7 @@ def test_a_run_that_was_killed_continues_from_its_checkpoint(
     assert same(weights(whole), weights(out))
 
 
+@pytest.mark.slow
 def test_another_seed_makes_another_model(whole: Path, tmp_path: Path) -> None:
     pretrain(small(tmp_path / "other", seed=1))
     assert not same(weights(whole), weights(tmp_path / "other"))
@@ -136,6 +140,7 @@ def test_an_unknown_environment_leaves_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Pretraining, "_loss", lambda run, ids, weights: torch.tensor(math.nan, requires_grad=True))
     with pytest.raises(DivergedError, match=r"step 1: loss nan .* lower lr"):
