@@ -108,6 +108,15 @@ class Forkable(Protocol):
 
 
 @runtime_checkable
+class Recalling(Protocol):
+    """A session that can continue after turns that it did not decide itself."""
+
+    def recall(self, turns: Sequence[tuple[Observation, Decision]]) -> None:
+        """Add recorded turns to a new session's history, as if it had decided them."""
+        ...
+
+
+@runtime_checkable
 class SelfTimed(Protocol):
     """A session that limits its own turns: it waits for a remote server, whose faults are never the policy's."""
 

@@ -138,15 +138,18 @@ class ChatAgent:
             ModelError: the parser or the tokenizer cannot write an action.
         """
         conversation, parser = self._conversation(tools), self.parser_for(tools)
-        decisions = []
-        for observation, action in turns:
-            prompt = conversation.add_observation(observation)
-            opened = self.template.opens_thought(prompt)
-            unthinking = f"{CLOSE}\n\n" if opened else ""
-            ids = self.template.written(unthinking + text_of(action, parser), calls=bool(action.tool_calls))
-            conversation.add_completion(ids, closed=True, opened=opened)
-            decisions.append(Decision(action, prompt, ids, (0.0,) * len(ids), (-1,) * len(ids), Finish.STOP))
-        return decisions
+        return [self.written(conversation, parser, observation, action) for observation, action in turns]
+
+    def written(
+        self, conversation: Conversation, parser: ActionParser, observation: Observation, action: Action
+    ) -> Decision:
+        """Add one scripted turn to a conversation, and return it as ``encode_demonstration`` does."""
+        prompt = conversation.add_observation(observation)
+        opened = self.template.opens_thought(prompt)
+        unthinking = f"{CLOSE}\n\n" if opened else ""
+        ids = self.template.written(unthinking + text_of(action, parser), calls=bool(action.tool_calls))
+        conversation.add_completion(ids, closed=True, opened=opened)
+        return Decision(action, prompt, ids, (0.0,) * len(ids), (-1,) * len(ids), Finish.STOP)
 
     def _conversation(self, tools: Sequence[Tool]) -> Conversation:
         shown: list[Mapping[str, Any]] = [tool.to_json() for tool in tools] if self.show_tools else []
@@ -214,6 +217,27 @@ class ChatSession:
         forked = ChatSession(self._agent, self._conversation.copy(), context)
         forked._turn = self._turn
         return forked
+
+    def recall(self, turns: Sequence[tuple[Observation, Decision]]) -> None:
+        """Add recorded turns to the history of a new session; see ``Recalling``.
+
+        Where the recorded prompt is the one that this agent would have read, the recorded ids are taken as they are.
+        Otherwise (a scripted agent, another tokenizer, another context) the action is written and encoded.
+
+        Raises:
+            ModelError: the parser or the tokenizer cannot write an action.
+        """
+        for observation, decision in turns:
+            conversation = self._conversation.copy()
+            prompt = conversation.add_observation(observation)
+            if decision.action_ids and decision.prompt_ids == prompt:
+                opened = self._agent.template.opens_thought(prompt)
+                closed = decision.finish is Finish.STOP
+                conversation.add_completion(decision.action_ids, closed=closed, opened=opened)
+                self._conversation = conversation
+            else:
+                self._agent.written(self._conversation, self._parser, observation, decision.action)
+            self._turn += 1
 
     @property
     def rows(self) -> int:

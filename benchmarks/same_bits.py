@@ -82,6 +82,7 @@ RUNS: dict[str, tuple[str, str, str | None, Mapping[str, Any]]] = {
         {**ARCHER, "mode": "offline", "critic": "iql", "actor": "awr", "demonstrations": DEMONSTRATIONS},
     ),
     "ilql": ("value_based", "ValueBasedConfig", None, {"nano": NANO, "demonstrations": DEMONSTRATIONS}),
+    "oreo": ("soft_bellman", "SoftBellmanConfig", "bc", {"demonstrations": DEMONSTRATIONS, "values": VALUES}),
     "mc": ("value_based", "ValueBasedConfig", "bc", {"algorithm": {"name": "monte_carlo"}}),
     "bc-letters": (
         "behavior_cloning",

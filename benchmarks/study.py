@@ -89,7 +89,7 @@ class Harness:
 
     def is_lost(self, job: Job) -> bool:
         """Whether others start from the model of a run, and it is not on this machine: then it is run again."""
-        return job.learner in self.study.starts and not (self.root / job.folder / "run" / "model").exists()
+        return job.learner in self.study.needed and not (self.root / job.folder / "run" / "model").exists()
 
     def run(self, learners: Sequence[str], seeds: Sequence[int]) -> int:
         """Run to the end; how many runs failed. Ctrl-C stops every process after its checkpoint.

@@ -96,6 +96,8 @@ class LearnerConfig(Config):
     """The shipped configuration, e.g. ``ppo-maze``; without one, everything is in ``settings``."""
     after: str | None = None
     """Learner whose model of the same seed it starts from."""
+    teacher: str | None = None
+    """Learner whose model of the same seed is its ``algorithm.teacher``."""
     data: bool = False
     """Whether it reads the study's offline data."""
     swept: str | None = None
@@ -165,6 +167,11 @@ class Study(Config):
         """Names of the learners from which others start."""
         return {learner.after for learner in self.learner if learner.after is not None}
 
+    @property
+    def needed(self) -> set[str]:
+        """Names of the learners whose models others read."""
+        return self.starts | {learner.teacher for learner in self.learner if learner.teacher is not None}
+
     def normalized(self, value: float, dataset: float) -> float:
         """A return on the study's scale, given the dataset's mean return; below ``min`` it is negative."""
         return normalized(value, self.scale.min, dataset, self.scale.max)
@@ -183,7 +190,7 @@ def load_study(name: str) -> Study:
         )
     study = load_config(Study, path)
     for learner in study.learner:
-        for other in (learner.like, learner.after):
+        for other in (learner.like, learner.after, learner.teacher):
             study[other or learner.name]
     return study
 

@@ -81,6 +81,8 @@ def digest(study: Study, name: str) -> str:
     }
     if learner.control is not None:  # other learners keep the digests that they have
         parts["control"] = learner.control
+    if learner.teacher is not None:
+        parts["teacher"] = digest(study, learner.teacher)
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
@@ -109,11 +111,13 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
     if study.levels is not None:
         settings["levels"] = study.levels
     if learner.data:
-        settings["demonstrations.store"] = str(root / data_folder(study))
-    if learner.after is not None:
-        before = reported(study, learner.after, job.seed, outcomes)
-        assert before is not None, f"{job} was started before what it starts from"
-        settings["model"] = str(root / before.folder / "run" / "model")
+        reader = "branching" if "branching" in learner.settings else "demonstrations"
+        settings[f"{reader}.store"] = str(root / data_folder(study))
+    for setting, other in (("model", learner.after), ("algorithm.teacher", learner.teacher)):
+        if other is not None:
+            before = reported(study, other, job.seed, outcomes)
+            assert before is not None, f"{job} was started before what it starts from"
+            settings[setting] = str(root / before.folder / "run" / "model")
     if learner.swept is not None and job.value is not None:
         settings[learner.swept] = job.value
     path = config_path(learner)
@@ -209,11 +213,12 @@ def _towards(study: Study, name: str, seed: int, outcomes: Outcomes) -> Iterator
 def _start(study: Study, job: Job, outcomes: Outcomes) -> Iterator[Job]:
     if job in outcomes:
         return
-    after = study[job.learner].after
-    if after is not None:
-        before = reported(study, after, job.seed, outcomes)
+    for other in (study[job.learner].after, study[job.learner].teacher):
+        if other is None:
+            continue
+        before = reported(study, other, job.seed, outcomes)
         if before is None or before not in outcomes:
-            yield from _towards(study, after, job.seed, outcomes)
+            yield from _towards(study, other, job.seed, outcomes)
             return
         if outcomes[before] is None:
             return  # nothing to start from; the report says which runs are missing

@@ -5,7 +5,9 @@ A line is one conversation in the format of OpenAI's chat API::
     {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}, …],
      "tools": […], "task": {…}, "success": true, "reward": 1.0}
 
-``arguments`` of a tool call are a JSON string, as that API sends them. When reading, only ``messages`` is required.
+An episode whose states were valued by rollouts has ``"step_values"``: the mean return from the state before each
+assistant message, or null. ``arguments`` of a tool call are a JSON string, as that API sends them. When reading, only
+``messages`` is required.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ..tasks.rng import stable_hash
 from ..tasks.score import Score
 from ..tasks.spec import Split, TaskSpec
 from .episode import Episode, Outcome, Turn
+from .step_values import state_values
 
 DATA_URL = "data:"
 """Start of an image URL that contains the image itself."""
@@ -56,7 +59,11 @@ def to_chat(episode: Episode, tools: Sequence[Tool] = ()) -> dict[str, Any]:
         line["tools"] = [tool.to_json() for tool in tools]
     task = asdict(episode.task) | {"split": str(episode.task.split)}
     named = {"episode_id": episode.episode_id, "env": episode.env_id, "task": task}
-    return line | named | {"success": episode.success, "reward": episode.total_reward}
+    scored: dict[str, Any] = {"success": episode.success, "reward": episode.total_reward}
+    if episode.lookaheads:
+        values = zip(episode.turns, state_values(episode), strict=True)
+        scored["step_values"] = [value for turn, value in values if turn.sent]
+    return line | named | scored
 
 
 def from_chat(path: Path, env_id: str, split: Split = Split.TRAIN) -> Iterator[Episode]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .run.settings import TrainConfig
     from .run.training import Trainer, train_with
     from .self_play import SelfPlayConfig
+    from .soft_bellman import SoftBellmanConfig
     from .value_based import ValueBasedConfig
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Run",
     "RunResult",
     "SelfPlayConfig",
+    "SoftBellmanConfig",
     "TrainConfig",
     "Trainer",
     "ValueBasedConfig",

@@ -20,11 +20,13 @@ from ..config import merge_defaults
 from ..rollouts.branching import refuse_unforkable
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
+from .algorithms.istar import IStar
 from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
 from .algorithms.trees import counted_once
 from .collect.async_rollouts import OverlapConfig
 from .collect.branching import AnyStrategy, refuse_mismatch
 from .collect.dynamic_sampling import Drawn, DynamicSampling, draw
+from .critics.preferences import preferences
 from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
 from .learning.advantages import bootstraps, final_prompt, large_enough
@@ -114,6 +116,7 @@ class OnPolicyConfig(PolicyConfig):
     @pydantic.model_validator(mode="after")
     def _sensible(self) -> Self:
         refuse_greedy(self.agent)
+        self.algorithm.frozen(self.loss.kl)
         if self.group_size < self.algorithm.smallest_group:
             raise ValueError(
                 f"group_size={self.group_size} leaves {self.algorithm.name} without a baseline: it compares attempts "
@@ -145,8 +148,8 @@ class Parts:
 
     Args:
         learner: learner of the policy.
-        critic: critic of states; ``None`` for algorithms without.
-        reference: frozen policy for a KL penalty; ``None`` without one.
+        critic: critic of states, or a model of preferences; ``None`` for algorithms without.
+        reference: frozen policy for a KL penalty, or a teacher; ``None`` without one.
         entropies: history of entropies; ``None`` without smoothing.
     """
 
@@ -158,15 +161,19 @@ class Parts:
     @classmethod
     def of(cls, config: OnPolicyConfig, run: Run) -> Self:
         """Build the parts that the configuration needs, and keep them in the run's checkpoints."""
-        critic, entropies = None, None
+        critic: Values | None = None
+        entropies = None
         if config.algorithm.needs_values:
             shared: dict[str, Any] = {"seed": config.seed, "dump": run.folder.dump, "scorer": run.learner.scorer}
             critic = token_values(config.values, run.model, run.start.tokenizer, **shared)
             run.state.keep("critic", critic)
+        elif isinstance(config.algorithm, IStar):
+            critic = preferences(run.learner, **config.algorithm.model_dump(include={"lr", "beta", "epochs"}))
+            run.state.keep("preferences", critic)
         if config.loss.smoothing is not None:
             entropies = EntropyHistory()
             run.state.keep("entropies", entropies)
-        return cls(run.learner, critic, run.reference(config.loss.kl, config.model), entropies)
+        return cls(run.learner, critic, run.reference(config.algorithm.frozen(config.loss.kl), config.model), entropies)
 
 
 class OnPolicyTrainer(Trainer[OnPolicyConfig]):
@@ -192,7 +199,7 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
 
     def check(self, episode: Episode) -> None:
         super().check(episode)
-        if self.parts.critic is not None and bootstraps(episode):
+        if self.config.algorithm.needs_values and bootstraps(episode):
             final_prompt(episode)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
@@ -228,7 +235,7 @@ def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, ve
         metrics |= reference_metrics(batch.rows)
         if config.loss.kl.where == "reward":
             batch = kl_in_reward(batch, config.loss.kl.coef)
-    warming = critic is not None and version < config.values.warmup
+    warming = config.algorithm.needs_values and version < config.values.warmup
     credit = (config.algorithm.warming() if warming else config.algorithm).credit(batch, critic)
     rows = credit.rows
     for modulator in config.modulators:

@@ -73,8 +73,17 @@ ALGORITHMS: Mapping[str, Entry] = {
     "ppo": _on_policy("ppo.PPO", "generalized advantages over turns or tokens, with a critic (arXiv 1707.06347)"),
     "arpo": _on_policy("arpo.ARPO", "GRPO over attempts that branch where entropy rises (arXiv 2507.19849)"),
     "vine-ppo": _on_policy("vine_ppo.VinePPO", "PPO with values of fresh rollouts from each state (arXiv 2410.01679)"),
+    "istar": _on_policy("istar.IStar", "step rewards implicit in preferences between attempts (arXiv 2509.19199)"),
+    "distill": _on_policy("distill.Distill", "a stronger model grades each sampled token (arXiv 2306.13649)"),
     "ilql": _value_based("ilql.ILQL", "implicit language Q-learning from demonstrations (arXiv 2206.11871)"),
     "mc": _value_based("monte_carlo.MonteCarlo", "values of tokens by Monte-Carlo returns, from demonstrations"),
+    "oreo": Entry(
+        "soft_bellman",
+        "SoftBellmanConfig",
+        "soft-Bellman consistency on stored episodes (arXiv 2412.16145)",
+        ("oreo", "OREO"),
+        "oreo",
+    ),
     "self-play": Entry("self_play", "SelfPlayConfig", "questions from one's own searches, solved (arXiv 2510.18821)"),
 }
 """All algorithms to train with, by name."""

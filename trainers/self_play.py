@@ -53,6 +53,8 @@ class SelfPlayConfig(LoopConfig):
     def _plays_itself(self) -> Self:
         if self.overlap.enabled:
             raise ValueError("self-play has rounds that wait for one another: overlap cannot be enabled")
+        if self.curriculum is not None:
+            raise ValueError("self-play makes its own tasks as hard as the solver needs them: leave curriculum out")
         return self
 
     def plan(self) -> Plan:

@@ -250,6 +250,31 @@ class TestDemonstrations:
             assert set(demonstrated.versions) == {-1}
             assert set(demonstrated.logprobs) == {0.0}
 
+    @pytest.mark.parametrize("strategy", STRATEGIES)
+    @pytest.mark.parametrize("manner", ["chatml", "thinking", "plain"])
+    async def test_recalled_turns_lead_to_the_prompt_that_would_follow_them(self, manner: str, strategy: str) -> None:
+        """Scripted turns are written as demonstrations are; sampled ids are taken as they are, however they decode."""
+        said = [((*ids("go"), *ids(" left")), Finish.LENGTH), ((*ids("a b"), CHAT[manner].stop_ids[0]), Finish.STOP)]
+        agent = ChatAgent(Parrot([*said, *said]), CHAT[manner], context=strategy)
+        last, session = Observation.of("And now?"), agent.start(context())
+        lived = [(observation, await session.act(observation)) for observation, _ in self.turns[:2]]
+        recalling = agent.start(context())
+        recalling.recall(lived)
+        assert recalling.read(last) == session.read(last)
+        scripted = agent.start(context())
+        scripted.recall([(observation, Decision(action)) for observation, action in self.turns])
+        assert scripted.read(last) == agent.encode_demonstration([*self.turns, (last, Action("x"))])[-1].prompt_ids
+
+    async def test_a_recalled_session_samples_as_one_that_acted(self) -> None:
+        policy = Parrot([line(word) for word in ("a", "b", "c")])
+        agent = ChatAgent(policy, CHAT["chatml"])
+        session, recalling = agent.start(context(seed=1)), agent.start(context(seed=1))
+        one = Observation.of("one")
+        recalling.recall([(one, await session.act(one))])
+        await session.act(Observation.of("two"))
+        await recalling.act(Observation.of("two"))
+        assert policy.asked[1].seed == policy.asked[2].seed != policy.asked[0].seed, "the seed of the second turn"
+
     async def test_tool_calls_and_tags_are_written_by_the_parser(self) -> None:
         call = Action("Let me look.", (ToolCall("look", {"at": "door"}, "call_1"),))
         turns = [(Observation.of("q"), call)]

@@ -46,6 +46,11 @@ class Walk:
     def fork(self, context: EpisodeContext) -> Walk:
         return Walk(self.agent, context, self.history)
 
+    def recall(self, turns: Sequence[tuple[Observation, Decision]]) -> None:
+        for observation, decision in turns:
+            ids = decision.action_ids or tuple(decision.action.text.encode())
+            self.history = (*self.history, *observation.text.encode(), *ids)
+
     async def act(self, observation: Observation) -> Decision:
         agent = self.agent
         agent.acting += 1

@@ -46,6 +46,7 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
         ("grpo", {"branching": {"strategy": "vine"}}, "9 rollouts from each state .* grpo makes no use of values"),
         ("arpo", {"group_size": 4, "branching": {"initial": 5}}, r"branching.initial = 5 exceeds group_size = 4"),
         ("arpo", {"overlap": {"enabled": True}}, "overlap.enabled plays whole attempts only"),
+        ("arpo", {"branching": {"strategy": "restart", "store": "s"}}, "plays, not 'restart'"),
         ("arpo", {"group_size": 1}, "without a baseline"),
         ("vine-ppo", {"agent": {"program": "true"}}, "a program cannot be forked there: leave one out"),
     ],
@@ -92,3 +93,18 @@ def test_a_resumed_run_is_bitwise_the_same(tmp_path: Path, cloned: Path, name: s
     assert all((line.get("cost/branches", 0) > 0) == (name == "arpo") for line in lines)
     assert all((line.get("cost/lookaheads", 0) > 0) == (name == "vine-ppo") for line in lines)
     assert all(line["updates"] > 0 for line in lines)
+
+
+@pytest.mark.slow
+def test_a_run_restarts_from_demonstrations_and_resumes_bitwise(tmp_path: Path, cloned: Path) -> None:
+    """They are of scripted agents, whose actions have no token ids: the continuation alone has any."""
+    restart = {"strategy": "restart", "store": str(cloned / "demonstrations"), "share": 0.8}
+    changes: dict[str, Any] = {"branching": restart, "eval": {"episodes": 0}, "group_size": 2}
+    on_policy.train(running(tmp_path / "straight", cloned / "model", "grpo", **changes, steps=3))
+    on_policy.train(running(tmp_path / "parts", cloned / "model", "grpo", **changes, steps=2))
+    on_policy.train(running(tmp_path / "parts", cloned / "model", "grpo", **changes, steps=3, resume=True))
+    one, other = state(tmp_path / "straight", "grpo"), state(tmp_path / "parts", "grpo")
+    assert one[0] == other[0]
+    assert same(one[1], other[1])
+    lines = read_metrics(tmp_path / "straight" / "metrics.jsonl")
+    assert sum(line.get("cost/branches", 0) for line in lines) > 0

@@ -19,6 +19,7 @@ from turnwise.agents.parsers import parser_for
 from turnwise.config import describe, merge_defaults
 from turnwise.envs.registry import find
 from turnwise.inference.models import save_model
+from turnwise.trainers.algorithms.distill import Distill
 from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.behavior_cloning import train as clone
 from turnwise.trainers.collect.sampler import family_and_tools
@@ -155,7 +156,10 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             made[model] = qwen(folder / Path(model).name, third="qwen3" in model)
         if model not in made:
             (path,) = (path for path in CONFIGS if Path(configured(word(path), path).out) / "model" == Path(model))
-            config = shrunken(configured(word(path), path), folder / path.stem, None, steps=20)
+            shipped = configured(word(path), path)
+            before = getattr(shipped, "model", None)
+            start = make(before) if before else None
+            config = shrunken(shipped, folder / path.stem, start, steps=2 if start else 20)
             made[model] = ALGORITHMS[word(path)].load()[1](config).model
         return made[model]
 
@@ -199,6 +203,9 @@ def test_a_shipped_configuration_trains_for_two_updates(
     model = getattr(shipped, "model", None)
     start = makers(model) if model else None
     config = shrunken(shipped, tmp_path / "run", start)
+    if isinstance(config, OnPolicyConfig) and isinstance(config.algorithm, Distill):
+        taught = config.algorithm.model_copy(update={"teacher": str(makers(config.algorithm.teacher))})
+        config = config.model_copy(update={"algorithm": taught})
     result: RunResult = ALGORITHMS[word(path)].load()[1](config)
     assert result.steps == 2
     lines = read_metrics(result.folder / "metrics.jsonl")

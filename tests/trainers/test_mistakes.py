@@ -58,7 +58,7 @@ def test_half_precision_is_for_adapters() -> None:
 OFFLINE = ["mode=offline", "actor=awr", "critic=iql"]
 
 
-@pytest.mark.parametrize(("word", "more"), [("bc", []), ("ilql", []), ("mc", []), ("archer", OFFLINE)])
+@pytest.mark.parametrize(("word", "more"), [("bc", []), ("ilql", []), ("mc", []), ("oreo", []), ("archer", OFFLINE)])
 def test_what_learns_from_demonstrations_may_act_greedily(word: str, more: list[str]) -> None:
     assert configured(word, None, [*BASICS, *more, "agent.temperature=0"])
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ...config import Config
 from ..critics.values import Values
 from ..learning.batch import Batch
+from ..learning.kl import KLConfig
 from ..learning.rows import Rows
 
 
@@ -57,6 +58,14 @@ class Algorithm(Config):
             batch: the batch, with the trainer's own ``logp_old`` and ``entropy``.
             values: the critic, if ``needs_values``.
         """
+
+    def frozen(self, penalty: KLConfig) -> KLConfig:
+        """Return which frozen model scores the batch as ``logp_ref``; by default that of the loss's KL penalty.
+
+        Raises:
+            ValueError: the algorithm and the penalty need different models.
+        """
+        return penalty
 
     def warming(self) -> Self:
         """Return the algorithm for the first steps, in which only the critic learns."""

@@ -9,6 +9,7 @@ import pydantic
 import torch
 from torch import Tensor
 
+from ...rollouts import step_values
 from ..critics.values import Values
 from ..learning.batch import Batch
 from .algorithm import Algorithm, Credit
@@ -53,16 +54,6 @@ class VinePPO(Algorithm):
 
 
 def state_values(batch: Batch, gamma: float) -> Tensor:
-    """Return V̂ of the state before each turn, ``[U]``, 64-bit; NaN where no rollout from it has a return.
-
-    A rollout counts if the environment ended it. One that the infrastructure lost has no return. One that the policy
-    did not finish has only the rewards up to that point.
-    """
-    found: list[float] = []
-    for episode in batch.episodes:
-        returns: list[list[float]] = [[] for _ in episode.turns]
-        for ahead in episode.lookaheads:
-            if ahead.outcome.trainable and ahead.turn < len(returns):
-                returns[ahead.turn].append(sum(gamma**later * paid for later, paid in enumerate(ahead.rewards)))
-        found += [sum(each) / len(each) if each else float("nan") for each in returns]
-    return torch.tensor(found, dtype=torch.float64)
+    """Return V̂ of the state before each turn, ``[U]``, 64-bit; NaN where no rollout from it has a return."""
+    found = [value for episode in batch.episodes for value in step_values.state_values(episode, gamma)]
+    return torch.tensor([float("nan") if value is None else value for value in found], dtype=torch.float64)

@@ -7,9 +7,10 @@ from typing import Annotated
 import pydantic
 
 from ...rollouts.branching_entropy import EntropyBranching
+from ...rollouts.branching_restart import PrefixRestarts
 from ...rollouts.branching_vine import StateValues
 
-AnyStrategy = Annotated[EntropyBranching | StateValues, pydantic.Field(discriminator="strategy")]
+AnyStrategy = Annotated[EntropyBranching | StateValues | PrefixRestarts, pydantic.Field(discriminator="strategy")]
 """Type of a configuration's ``branching``; its ``strategy`` selects one."""
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode
+from ..learning.groups import Group
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ProcessGroup
 from .async_rollouts import AsyncRollouts, Source
@@ -31,6 +33,7 @@ class StepCollector:
         self._source = source
         self._world = world
         self._asked = 0
+        self._played: list[Group] = []
 
     async def collect(self, step: int, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
         """Play the groups of a step; called again within the step, further ones.
@@ -56,12 +59,16 @@ class StepCollector:
         seed = round_seed("train", source.seed, step)
         options = source.options.model_copy(update={"seed": seed, "group_size": group_size})
         play = partial(collect, source.pool, source.agent, drawn, options=options, strategy=strategy, first=first)
-        return await run_on_main(self._world, lambda: play(done=tuple(self.pending), keep=self.pending))
+        collected = await run_on_main(self._world, lambda: play(done=tuple(self.pending), keep=self.pending))
+        self._played += collected.groups
+        return replace(collected, extra={**collected.extra, **source.sampler.metrics()})
 
     def trained(self, tasks: int = 0) -> None:
         """Note that a step has been learned, for which so many tasks were drawn."""
         self._source.sampler.cursor += tasks
+        self._source.sampler.observe(self._played)
         self._asked = 0
+        self._played.clear()
         self.pending.clear()
 
     def state_dict(self) -> Mapping[str, Any]:

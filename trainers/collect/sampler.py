@@ -12,6 +12,7 @@ from ...errors import UsageError
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.spec import Split, TaskSpec
+from ..learning.groups import Group
 
 
 def held_out(family: TaskFamily[Any], split: Split, levels: Sequence[int] | None, count: int) -> list[TaskSpec]:
@@ -95,6 +96,13 @@ class TaskSampler:
             number = self._pass[1][place]
         level = self.levels[number % len(self.levels)]
         return self.family.spec(number // len(self.levels), split=self.split, level=level)
+
+    def observe(self, groups: Sequence[Group]) -> None:
+        """Note the episodes of a finished step; a curriculum draws other tasks from then on."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers to log with a step."""
+        return {}
 
 
 def round_seed(purpose: Literal["train", "eval", "demonstrations"], seed: int, step: int = 0) -> int:

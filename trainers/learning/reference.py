@@ -67,8 +67,8 @@ class Reference:
         model, own = load_model(path, dtype=dtype, device=device, attention=attention)
         if own.get_vocab() != tokenizer.get_vocab():
             raise ModelError(
-                f"the reference {path} has another vocabulary than the model that is trained: log-probabilities of "
-                "token ids cannot be compared; name a reference with the same tokenizer"
+                f"the reference or teacher {path} has another vocabulary than the model that is trained: "
+                "log-probabilities of token ids cannot be compared; name a model with the same tokenizer"
             )
         return cls(model, scorer)
 

@@ -122,14 +122,25 @@ def fitting(rows: Rows, context: int) -> Rows:
     return rows
 
 
-def minibatch(rows: Rows, size: int, *, step: int, seed: int) -> Rows:
-    """Return the rows of one step: a pure function of step and seed, every row once per epoch, in changing order."""
-    count = int(rows.row.max()) + 1
+def places(count: int, size: int, *, step: int, seed: int) -> list[int]:
+    """Return which of ``count`` items a step learns from: every one once per epoch, in changing order.
+
+    Args:
+        count: number of items.
+        size: number of items per step; all, if there are fewer.
+        step: number of steps so far.
+        seed: seed of the orders.
+    """
     size = min(size, count)
     epoch, place = divmod(step, count // size)
     order = list(range(count))
     Rng("bc", seed, epoch).shuffle(order)
-    return rows.select(order[place * size : (place + 1) * size], unit="row")
+    return order[place * size : (place + 1) * size]
+
+
+def minibatch(rows: Rows, size: int, *, step: int, seed: int) -> Rows:
+    """Return the rows of one step: a pure function of step and seed."""
+    return rows.select(places(int(rows.row.max()) + 1, size, step=step, seed=seed), unit="row")
 
 
 class OfflineTrainer(Trainer[S]):

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,8 +17,10 @@ from ...logs import tell
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import load_episodes
+from ...tasks.family import TaskFamily
 from ..collect.async_rollouts import AsyncRollouts, OverlapConfig, Source
 from ..collect.collector import Collector, StepCollector
+from ..collect.curriculum import CurriculumSampler
 from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
 from ..learning.learner import Learner
 from ..learning.main_process import StoppedByMain, hear_interrupt
@@ -35,7 +38,7 @@ from .openings import openings
 from .reports import Reports
 from .run import Run
 from .run_folder import RunFolder
-from .settings import Plan, TrainConfig
+from .settings import Plan, PolicyConfig, TrainConfig
 from .state import RunState
 from .uninterrupted import TornError
 from .workload import refuse_too_large
@@ -118,7 +121,7 @@ async def _opened(
     pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
     family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
     tasks = plan.family or family
-    sampler = TaskSampler(tasks, split=config.split, levels=config.levels, max_tasks=config.max_tasks, seed=config.seed)
+    sampler = _sampler(config, tasks)
     levels = config.eval.levels or config.levels
     measured = held_out(family, config.eval.split, levels, config.eval.episodes)
     temperature, dump = config.agent.temperature, folder.dump
@@ -142,6 +145,8 @@ async def _opened(
     evaluation = Evaluation(config.eval, source, actor.agent, measured, world)
     every = config.checkpoint_every
     state = RunState(folder.checkpoints, files, start, learner, sampler, collector, world, config.steps, every, resumed)
+    if isinstance(sampler, CurriculumSampler):
+        state.keep("curriculum", sampler)
     await _guard(stack, actor, state, pool, collector)
     return Run(
         config=config,
@@ -161,6 +166,13 @@ async def _opened(
         reports=reports,
         state=state,
     )
+
+
+def _sampler(config: TrainConfig, family: TaskFamily[Any]) -> TaskSampler:
+    how: dict[str, Any] = {"split": config.split, "levels": config.levels, "max_tasks": config.max_tasks}
+    if isinstance(config, PolicyConfig) and config.curriculum is not None:
+        return CurriculumSampler(family, config.curriculum, **how, seed=config.seed)
+    return TaskSampler(family, **how, seed=config.seed)
 
 
 def _restore(resumed: Checkpoint | None, learner: Learner, sampler: TaskSampler) -> list[Episode]:

@@ -23,6 +23,7 @@ from ...service.program import ProgramAgent
 from ...tasks.family import TaskFamily
 from ...tasks.spec import Split
 from ..collect.async_rollouts import OverlapConfig
+from ..collect.curriculum import Curriculum
 from ..learning.learner import OptimizerConfig
 from ..learning.lora import LoraConfig
 from .hardware import HardwareConfig, profiled
@@ -298,6 +299,20 @@ class PolicyConfig(TrainConfig):
 
     model: str
     """The model folder to start from: a model that succeeds sometimes, such as one from behavior cloning."""
+    curriculum: Curriculum | None = None
+    """Choice of tasks by measured success (default: levels in turn)."""
+
+    @pydantic.model_validator(mode="after")
+    def _curriculum_of_own_steps(self) -> Self:
+        overlap: OverlapConfig | None = getattr(self, "overlap", None)
+        if self.curriculum is not None and (overlap is not None and overlap.enabled):
+            raise ValueError(
+                "a curriculum chooses the tasks of a step by the steps before it, and with overlap tasks are drawn "
+                "ahead: leave curriculum or overlap out"
+            )
+        if self.curriculum is not None and getattr(self, "mode", None) == "offline":
+            raise ValueError("mode = offline plays no tasks to choose: leave curriculum out")
+        return self
 
     async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
         return Start(*files.load(resumed or self.model))
