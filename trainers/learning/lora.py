@@ -125,12 +125,17 @@ def save_adapter(model: Any, state: Mapping[str, Tensor], folder: Path, *, base:
         base: where the frozen part came from: its ``path`` and the ``digest`` of its weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    own = {name: value for name, value in state.items() if _own(name)}
+    own = adapter_weights(state)
     save_file({PREFIX + _public(name): value.contiguous() for name, value in own.items()}, folder / WEIGHTS)
     settings = json.loads(json.dumps(model.peft_config[NAME].to_dict(), default=sorted))
     settings |= {"base_model_name_or_path": base["path"], "inference_mode": True}
     (folder / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n")
     (folder / "base.json").write_text(json.dumps(dict(base), indent=1) + "\n")
+
+
+def adapter_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of the policy's adapters among those of an adapted model."""
+    return {name: value for name, value in state.items() if _own(name)}
 
 
 def is_adapter(folder: Path | str) -> bool:

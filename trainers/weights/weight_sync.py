@@ -15,7 +15,7 @@ from ...inference.serving.server import ServerResponse
 from ...logs import event, tell
 from ..learning.lora import adapted, merged
 from ..learning.main_process import run_on_main
-from ..learning.parallel import ALONE, ProcessGroup, unsharded
+from ..learning.parallel import ALONE, ProcessGroup, gather_on_main
 from .canary_prompts import Kind, Question, Questions, answered
 from .diagnosis import Answers, Cause, Diagnosis, diagnose, moved, suspicious
 from .noise import Gap, Noise
@@ -82,7 +82,7 @@ class WeightSync:
             InfrastructureError: a server is down.
         """
         # All processes have to gather together; a single one has the full weights already.
-        weights: Mapping[str, Tensor] = unsharded(dict(self.model.state_dict()))
+        weights: Mapping[str, Tensor] = gather_on_main(self.model.state_dict(), self.world)
         before, after = await run_on_main(self.world, lambda: _to_its_end(self._sync(weights, version)))
         were, are = self._scored(before), self._scored(after)
         again = self._scored(await run_on_main(self.world, lambda: self._ask_again(are)))

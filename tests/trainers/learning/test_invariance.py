@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import init_empty_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -24,7 +25,8 @@ from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import Objective
-from turnwise.trainers.learning.parallel import ProcessGroup, process_group, shard, unsharded
+from turnwise.trainers.learning.parallel import ProcessGroup, gather_on_main, process_group, shard, unsharded
+from turnwise.trainers.learning.parallel_config import ParallelConfig
 from turnwise.trainers.learning.rows import Rows, pack
 
 from ..fakes import Bigram, Said, conversation
@@ -222,21 +224,33 @@ def port() -> int:
         return found
 
 
-def together(rank: int, size: int, number: int, folder: str, lora: bool) -> None:
+def together(rank: int, size: int, number: int, folder: str, lora: bool, settings: dict[str, Any]) -> None:
     """Run each process's part: three updates, the first of them of fewer rows than processes."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number), "RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
     with process_group() as processes:
-        found = three_updates(processes, lora=lora)
+        found = three_updates(processes, lora=lora, settings=settings)
         torch.save(found, Path(folder, f"{rank}.pt"))
 
 
-def three_updates(processes: ProcessGroup, *, lora: bool = False) -> dict[str, Any]:
-    model = tiny()
+def without_data() -> Any:
+    with init_empty_weights(include_buffers=False):
+        model = build_model(TINY, TOKENIZER)
+    model.tie_weights()
+    assert all(parameter.is_meta for parameter in model.parameters())
+    return model
+
+
+def three_updates(
+    processes: ProcessGroup, *, lora: bool = False, settings: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Learn with a model that the main process alone has in memory before it is sharded."""
+    model = tiny() if processes.is_main else without_data()
     if lora:
         attach(model, LoraConfig(rank=4))
-    learner = Learner(shard(model, processes), OptimizerConfig(lr=1e-3), world=processes)
+    config = ParallelConfig(**settings or {})
+    learner = Learner(shard(model, processes, config), OptimizerConfig(lr=1e-3), world=processes)
     gradients: list[Tensor] = []
     learner._optimizer.register_step_pre_hook(
         lambda *_: gradients.extend(unsharded([p.grad for p in learner._parameters]))
@@ -252,11 +266,14 @@ def three_updates(processes: ProcessGroup, *, lora: bool = False) -> dict[str, A
         learner.step(poisoned, Objective())
     after = unsharded(dict(model.state_dict()))
     unmoved = all(torch.equal(before[name], after[name]) for name in before)
-    kept = learner.state_dict()
+    kept = unsharded(learner.state_dict())
     again = Learner(model, OptimizerConfig(lr=1e-3), world=processes)
     again.load_state_dict(copy.deepcopy(kept))
     last = again.step(again.recompute_old(batch(5)), Objective()).metrics
     final = unsharded(dict(model.state_dict()))
+    gathered = gather_on_main(model.state_dict(), processes)
+    assert gathered.keys() == (final.keys() if processes.is_main else set())
+    assert all(torch.equal(value, final[name]) for name, value in gathered.items())
     return {
         "metrics": [*metrics, last],
         "gradients": gradients,
@@ -268,12 +285,21 @@ def three_updates(processes: ProcessGroup, *, lora: bool = False) -> dict[str, A
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "lora"), [(2, False), pytest.param(3, True, marks=pytest.mark.shift)])
+@pytest.mark.parametrize(
+    ("size", "lora", "settings"),
+    [
+        (2, False, {"replicas": 2}),
+        pytest.param(3, True, {}, marks=pytest.mark.shift),
+        pytest.param(2, True, {"offload": True, "reshard": False}, marks=pytest.mark.shift),
+        pytest.param(4, False, {"replicas": 2}, marks=pytest.mark.shift),
+    ],
+    ids=str,
+)
 def test_many_processes_learn_what_one_does(
-    tmp_path: Path, size: int, lora: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, size: int, lora: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
-    started = (size, port(), str(tmp_path), lora)
+    started = (size, port(), str(tmp_path), lora, settings)
     start_processes(together, started, nprocs=size, start_method=FORKS.get_start_method())  # type: ignore[no-untyped-call]
     one = three_updates(ProcessGroup(), lora=lora)
     shares = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(size)]
