@@ -20,7 +20,7 @@ import torch
 from ...errors import CheckpointError
 
 FORMAT, SHARDED_FORMAT = "turnwise-checkpoint/1", "turnwise-checkpoint/2"
-"""What one process writes, and what several do. Both can be read by any number of processes."""
+"""Formats of a checkpoint of one process and of several. Both can be read by any number of processes."""
 MANIFEST, STATE, TENSORS, MODEL, PENDING = "manifest.json", "state.json", "tensors.pt", "model", "pending"
 SHARDS = "shards"
 

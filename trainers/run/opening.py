@@ -138,20 +138,9 @@ async def _opened(
     logged = world.broadcast(read_metrics(folder.metrics) if world.is_main else [])
     early = EarlyStop(patience=config.eval.patience, stop_at=config.eval.stop_at, logged=logged)
     evaluation = Evaluation(config.eval, source, actor.agent, measured, world)
-    background = Background(enabled=config.checkpoint_in_background)
-    state = RunState(
-        folder.checkpoints,
-        files,
-        start,
-        learner,
-        sampler,
-        collector,
-        world,
-        config.steps,
-        config.checkpoint_every,
-        background,
-        resumed,
-    )
+    every, background = config.checkpoint_every, Background(enabled=config.checkpoint_in_background)
+    parts = (folder.checkpoints, files, start, learner, sampler, collector, world)
+    state = RunState(*parts, config.steps, every, background, resumed)
     await _guard(stack, actor, state, pool, collector)
     return Run(
         config=config,
