@@ -20,7 +20,6 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor
-from torch.distributed.checkpoint.staging import BlockingAsyncStager
 
 from ...errors import CheckpointError
 from ..learning.parallel import ProcessGroup
@@ -60,15 +59,9 @@ def own_weights(model: Any) -> dict[str, Tensor]:
     return dict(found.values())
 
 
-def staged(shards: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return a copy of this process's shards on the CPU, to be written while the run goes on."""
-    copied: dict[str, Tensor] = BlockingAsyncStager().stage(dict(shards))
-    return copied
-
-
 def copied(state: Any) -> Any:
-    """Return a nested state with a copy of every tensor on the CPU."""
-    if isinstance(state, Tensor):
+    """Return a nested state with a copy of every tensor, or of this process's shard of it, on the CPU."""
+    if isinstance(state, Tensor):  # torch's own stager would leave tensors that are on the CPU as they are
         return state.detach().to("cpu", copy=True)
     if isinstance(state, Mapping):
         return {name: copied(value) for name, value in state.items()}

@@ -20,7 +20,7 @@ from .checkpoint import Checkpoint, Checkpoints, Stateful, scratch_shards
 from .generators import capture_generators, restore_generators
 from .kept_episodes import write_episodes
 from .model_files import ModelFiles, Start
-from .shards import copied, shards_of, staged, write_shards
+from .shards import copied, shards_of, write_shards
 
 LOG = logging.getLogger(__name__)
 
@@ -131,8 +131,7 @@ class RunState:
             "kept": {name: part.state_dict() for name, part in self.parts.items()},
         }
         scratch = self.world.broadcast(self.checkpoints.begin() if self.world.is_main else Path())
-        if later:
-            shards = None if shards is None else staged(shards)
+        shards = copied(shards) if later else shards
         write_own = None if shards is None else partial(write_shards, shards, world=self.world, group=self._group)
         if not self.world.is_main:
             assert write_own is not None

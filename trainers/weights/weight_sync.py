@@ -19,6 +19,7 @@ from ..learning.parallel import ALONE, ProcessGroup, gather_on_main
 from .canary_prompts import Kind, Question, Questions, answered
 from .diagnosis import Answers, Cause, Diagnosis, diagnose, moved, suspicious
 from .noise import Gap, Noise
+from .served_names import served_names
 from .transfer import Changeable, Transport
 
 LOG = logging.getLogger(__name__)
@@ -114,6 +115,8 @@ class WeightSync:
             before = await self._ask(transport)  # also fills caches before any weights change
         if transport.whole and adapted(self.model):
             weights = merged(self.model, weights)
+        if transport.whole:
+            weights = served_names(self.model, weights)
         began = time.perf_counter()
         await transport.stage(weights, version)
         staged = time.perf_counter()

@@ -15,6 +15,7 @@ from accelerate import init_empty_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from torch.multiprocessing.spawn import start_processes
 from transformers import OPTConfig, OPTForCausalLM
 
@@ -28,6 +29,7 @@ from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.parallel import ProcessGroup, gather_on_main, process_group, shard, unsharded
 from turnwise.trainers.learning.parallel_config import ParallelConfig
 from turnwise.trainers.learning.rows import Rows, pack
+from turnwise.trainers.run.shards import copied, shards_of
 
 from ..fakes import Bigram, Said, conversation
 from ..small import FORKS
@@ -234,6 +236,10 @@ def together(rank: int, size: int, number: int, folder: str, lora: bool, setting
         torch.save(found, Path(folder, f"{rank}.pt"))
 
 
+def local(value: Tensor) -> Tensor:
+    return value.to_local() if isinstance(value, DTensor) else value
+
+
 def without_data() -> Any:
     with init_empty_weights(include_buffers=False):
         model = build_model(TINY, TOKENIZER)
@@ -267,6 +273,10 @@ def three_updates(
     after = unsharded(dict(model.state_dict()))
     unmoved = all(torch.equal(before[name], after[name]) for name in before)
     kept = unsharded(learner.state_dict())
+    live = shards_of(model, learner.state_dict()["optimizer"]["state"], whole=True)
+    for name, copy_of in copied(live).items():
+        assert local(copy_of).data_ptr() != local(live[name]).data_ptr(), "what is written later must not change"
+        assert torch.equal(local(copy_of), local(live[name]))
     again = Learner(model, OptimizerConfig(lr=1e-3), world=processes)
     again.load_state_dict(copy.deepcopy(kept))
     last = again.step(again.recompute_old(batch(5)), Objective()).metrics
