@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import re
+import signal
 import socket
 from functools import cache
 from pathlib import Path
@@ -19,7 +21,7 @@ from torch.distributed.tensor import DTensor
 from torch.multiprocessing.spawn import start_processes
 from transformers import OPTConfig, OPTForCausalLM
 
-from turnwise.errors import DivergedError, UsageError
+from turnwise.errors import DivergedError, InfrastructureError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.logprobs import score
@@ -337,3 +339,43 @@ def test_every_process_gets_as_many_passes_and_each_row_is_computed_once(size: i
         assert len({len(share) for share in shares}) == 1, "a sharded pass is a joint one"
         counted = [int(place) for share in shares for part in share if part.counts for place in part.place_T]
         assert sorted(counted) == list(range(len(rows)))
+
+
+def alone_at_last(rank: int, number: int, folder: str, how: str) -> None:
+    """Compute together once; then process 1 stops or ends, and process 0 writes down what it learns of that."""
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number), "RANK": str(rank)}
+    os.environ |= {"WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
+    torch.set_num_threads(1)
+    try:
+        with process_group(timeout=0.05) as processes:
+            learner = Learner(shard(tiny(), processes), OptimizerConfig(), world=processes)
+            learner.logprobs(batch(6))
+            if rank == 1:
+                os.kill(os.getpid(), signal.SIGSTOP if how == "stops" else signal.SIGKILL)
+            learner.logprobs(batch(6))
+    except InfrastructureError as error:
+        Path(folder, "said").write_text(str(error))
+        os._exit(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "said"), [("stops", "not answered for 0.05 minutes"), ("ends", "process .* has ended")]
+)
+def test_a_process_that_is_lost_ends_the_others_with_one_line(
+    tmp_path: Path, how: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
+    arguments = [(rank, port_number, str(tmp_path), how) for port_number in [port()] for rank in range(2)]
+    survivor, lost = (FORKS.Process(target=alone_at_last, args=each) for each in arguments)
+    survivor.start()
+    lost.start()
+    try:
+        survivor.join(timeout=120)
+        assert survivor.exitcode == 0
+        assert re.search(said, (tmp_path / "said").read_text())
+        assert "\n" not in (tmp_path / "said").read_text()
+    finally:
+        for each in (survivor, lost):
+            each.kill()
+            each.join()
