@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -15,9 +16,11 @@ import pytest
 import torch
 
 from turnwise.errors import CheckpointError
+from turnwise.trainers import on_policy
 from turnwise.trainers.on_policy import OnPolicyConfig
 from turnwise.trainers.run.checkpoint import FORMAT, SHARDED_FORMAT
 from turnwise.trainers.run.run_folder import RunFolder
+from turnwise.trainers.run.shards import read_shards
 
 from . import small
 from .test_together import assert_the_same, learnt, start
@@ -94,9 +97,13 @@ def test_torn_shards_are_never_resumed(tmp_path: Path, cloned: Path) -> None:
     newest, before = sorted(checkpoints.folder.iterdir(), reverse=True)[:2]
     for name in ("__1_0.distcp", ".metadata"):
         copy = checkpoints.folder / "step-00000009"
-        for damage in (lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?")):
+        for damage in ("missing", "another byte"):
             shutil.copytree(newest, copy)
-            damage(copy / "shards" / name)
+            file = copy / "shards" / name
+            whole = file.read_bytes()
+            file.unlink()
+            if damage == "another byte":
+                file.write_bytes(whole[:-1] + b"?")
             found = checkpoints.latest()
             assert found.path == newest, f"{name} is damaged"
             assert len(found.passed_over) == 1
@@ -112,10 +119,6 @@ class Evil:
 
 
 def test_reading_the_description_of_shards_runs_no_code(tmp_path: Path) -> None:
-    import pickle
-
-    from turnwise.trainers.run.shards import read_shards
-
     (tmp_path / ".metadata").write_bytes(pickle.dumps(Evil()))
     with pytest.raises(CheckpointError, match="does not belong in a checkpoint"):
         read_shards(tmp_path, torch.nn.Linear(1, 1), [], alone=True)
@@ -134,7 +137,5 @@ def test_an_on_policy_algorithm_learns_the_same_with_two_processes(tmp_path: Pat
     running = start(two, 2, script="on_policy")
     said, _ = running.communicate(timeout=240)
     assert running.returncode == 0, said
-    from turnwise.trainers import on_policy
-
     on_policy.train(one)
     assert_the_same(tmp_path / "one", tmp_path / "two")

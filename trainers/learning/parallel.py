@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -231,7 +231,7 @@ def gather_on_main(state: Mapping[str, Tensor], among: ProcessGroup) -> dict[str
     found: dict[str, Tensor] = {}
     for name, value in state.items():
         if isinstance(value, DTensor):
-            value = value.to(among.device).full_tensor()  # offloaded shards are on the CPU
+            value = cast(DTensor, value.to(among.device)).full_tensor()  # offloaded shards are on the CPU
         if among.is_main:
             found[name] = value.cpu() if among.size > 1 else value
     return found

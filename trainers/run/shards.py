@@ -18,8 +18,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.metadata import StorageMeta
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from ...errors import CheckpointError
 from ..learning.parallel import ProcessGroup
@@ -87,8 +91,8 @@ def write_shards(shards: Mapping[str, Tensor], folder: Path, world: ProcessGroup
     """
     try:
         with _quiet():
-            dcp.save(dict(shards), storage_writer=dcp.FileSystemWriter(folder), process_group=group)
-    except dcp.api.CheckpointException as error:
+            save(dict(shards), storage_writer=FileSystemWriter(folder), process_group=group)
+    except CheckpointException as error:
         reasons = sorted({f"process {rank}: {failed[0]}" for rank, failed in error.failures.items()})
         raise CheckpointError(f"cannot write the shards of a checkpoint: {'; '.join(reasons)}") from error
     mine = {path.name: file_digest(path) for path in folder.glob(f"__{world.rank}_*.distcp")}
@@ -127,20 +131,20 @@ def read_shards(folder: Path, model: Any, parameters: Sequence[Tensor], *, alone
                     index, moment = name.removeprefix(OPTIMIZER).split("/")
                     moments.setdefault(int(index), {})[moment] = _room_for(found, parameters[int(index)])
             wanted = (weights if there else {}) | shards_of(model, moments, whole=False)
-            dcp.load(wanted, storage_reader=reader, no_dist=alone)
-    except (dcp.api.CheckpointException, pickle.UnpicklingError, OSError, IndexError, ValueError) as error:
+            load(wanted, storage_reader=reader, no_dist=alone)
+    except (CheckpointException, pickle.UnpicklingError, OSError, IndexError, ValueError) as error:
         raise CheckpointError(f"the shards in {folder} do not fit this run, or cannot be read: {error}") from error
     return moments
 
 
-class _Reader(dcp.FileSystemReader):
+class _Reader(FileSystemReader):
     """torch's reader, except that reading the description of the shards runs no code."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
         with Path(self.path, ".metadata").open("rb") as file:
             found = _Unpickler(file).load()
         if getattr(found, "storage_meta", None) is None:
-            found.storage_meta = dcp.metadata.StorageMeta()
+            found.storage_meta = StorageMeta()
         found.storage_meta.load_id = self.load_id
         return found
 

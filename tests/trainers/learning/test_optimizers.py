@@ -20,7 +20,7 @@ def steps(kind: Any, count: int = 20) -> torch.Tensor:
     optimizer = adamw(kind, [weight], lr=1e-2, betas=(0.9, 0.95), weight_decay=0.1)
     for _ in range(count):
         optimizer.zero_grad()
-        ((weight - 1) ** 2).sum().backward()
+        ((weight - 1) ** 2).sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return weight.detach()
 
