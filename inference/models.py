@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.utils import logging
 
 from ..errors import ModelError
@@ -29,6 +29,7 @@ def load_model(
     dtype: torch.dtype | str = "auto",
     device: str | torch.device = "cpu",
     attention: Attention = "auto",
+    weights: bool = True,
 ) -> tuple[Any, Any]:
     """Load a model in evaluation mode, and its tokenizer, from a folder or from the local Hugging Face cache.
 
@@ -40,6 +41,8 @@ def load_model(
         dtype: data type of the weights; "auto" keeps the saved one.
         device: device to put the model on.
         attention: implementation of attention; see ``attention.py``.
+        weights: whether to read the weights. Without them, parameters take no memory (they are on the meta device),
+            and ``device`` is ignored.
 
     Raises:
         ModelError: The folder does not exist, or it has no model or no tokenizer.
@@ -51,6 +54,8 @@ def load_model(
         config = AutoConfig.from_pretrained(source, local_files_only=True)
         with _without_progress_bars():
             kind = {} if name is None else {"attn_implementation": name}
+            if not weights:
+                return _structure(source, config, dtype, kind), load_tokenizer(path)
             model: Any = AutoModelForCausalLM.from_pretrained(
                 source, config=config, dtype=dtype, local_files_only=True, **kind
             )
@@ -58,6 +63,18 @@ def load_model(
         raise ModelError(f"{path} has no language model that transformers can load: {_summary_line(error)}") from error
     settle(model, attention)
     return guided(model, source).to(available_device(device)).eval(), load_tokenizer(path)
+
+
+def _structure(source: str, config: Any, dtype: torch.dtype | str, kind: Mapping[str, str]) -> Any:
+    """Return a model whose parameters have no data; its buffers, such as frequencies of positions, are real."""
+    from accelerate import init_empty_weights
+
+    with init_empty_weights(include_buffers=False):
+        model: Any = AutoModelForCausalLM.from_config(config, dtype=dtype, **kind)  # type: ignore[no-untyped-call]
+    model.tie_weights()
+    if Path(source, "generation_config.json").is_file():
+        model.generation_config = GenerationConfig.from_pretrained(source, local_files_only=True)
+    return guided(model, source).eval()
 
 
 def resolve_device(name: str) -> str:
@@ -150,6 +167,27 @@ def save_model(
                 raise
     except (OSError, SafetensorError) as error:  # a full disk raises SafetensorError
         raise ModelError(f"cannot save a model to {target}: {error}") from error
+
+
+def save_structure(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model folder without weights, which are kept elsewhere: ``load_model`` reads it with ``weights=False``.
+
+    Args:
+        model: transformers model.
+        tokenizer: tokenizer to save with the model.
+        path: folder to write, which does not exist.
+
+    Raises:
+        ModelError: writing fails.
+    """
+    try:
+        Path(path).mkdir(parents=True)
+        model.config.save_pretrained(path)
+        if model.generation_config is not None:
+            model.generation_config.save_pretrained(path)
+        tokenizer.save_pretrained(path)
+    except OSError as error:
+        raise ModelError(f"cannot save a model to {path}: {error}") from error
 
 
 def _empty_model(model: Any, weights: Mapping[str, torch.Tensor] | None) -> Any:

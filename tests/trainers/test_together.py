@@ -39,10 +39,10 @@ def words(settings: dict[str, Any], prefix: str = "") -> list[str]:
     return found
 
 
-def start(config: Config, processes: int) -> subprocess.Popen[str]:
+def start(config: Config, processes: int, *, script: str = "loop") -> subprocess.Popen[str]:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
     return subprocess.Popen(
-        [sys.executable, *launcher, "turnwise.trainers.loop", *words(config.model_dump(mode="json"))],
+        [sys.executable, *launcher, f"turnwise.trainers.{script}", *words(config.model_dump(mode="json"))],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Self
@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from ...config import Config
+from ...errors import CheckpointError
 from .diverged import diverged
 from .kl import kl_estimate
 from .logprobs import Logits, Scores, refuse_unless_packable
 from .loss import Diagnostics
 from .objective import Objective, objective_loss
+from .optimizers import OptimizerKind, adamw
 from .parallel import ALONE, ProcessGroup, sharded_like, unsharded
 from .rows import Layout, Rows, Unit
 from .scorer import Scorer
@@ -29,6 +31,9 @@ Beta = Annotated[float, pydantic.Field(ge=0, lt=1)]
 class OptimizerConfig(Config):
     """Settings of AdamW, its schedule and its micro-batches."""
 
+    kind: OptimizerKind = "adamw"
+    """``adamw``; ``adamw-fused``, which needs no temporary copy of the weights at the update, for GPUs; or
+    ``adamw-8bit``, whose moments take 2 bytes per weight instead of 8 (one process; ``pip install turnwise[8bit]``)."""
     lr: float = pydantic.Field(default=1e-3, gt=0)
     """Learning rate. 1e-3 suits nano models; LOOP used 5e-5 with LoRA on 32B, full fine-tuning wants about 1e-6."""
     schedule: Literal["constant", "linear"] = "constant"
@@ -84,9 +89,13 @@ class OptimizerConfig(Config):
             torch.float32 if self.head else None,
         )
 
-    def adamw(self, parameters: Iterable[Tensor]) -> torch.optim.AdamW:
-        """Create the optimizer; ``rate`` sets its learning rate again before every step."""
-        return torch.optim.AdamW(parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
+    def adamw(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+        """Create the optimizer; ``rate`` sets its learning rate again before every step.
+
+        Raises:
+            UsageError: this machine cannot compute its kind.
+        """
+        return adamw(self.kind, parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +153,11 @@ class Learner:
         # an optimizer of those tensors would never see a gradient.
         if options.layout == "packed":
             refuse_unless_packable(model)
+
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        """The trained parameters, in the order of the optimizer's state."""
+        return self._parameters
 
     @property
     def trainable(self) -> int:
@@ -213,11 +227,22 @@ class Learner:
         return self._apply(rows, metrics | {"loss": loss, "tokens": float(rows.tokens)})
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all state of the next update but the model, unsharded, for any number of processes to continue."""
-        return {"optimizer": unsharded(self._optimizer.state_dict()), "updates": self.updates, "skipped": self.skipped}
+        """Return all state of the next update but the model; of a sharded model, moments are sharded as it is."""
+        counted = {"updates": self.updates, "skipped": self.skipped}
+        return {"kind": self.options.kind, "optimizer": self._optimizer.state_dict(), **counted}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``."""
+        """Continue from ``state_dict``, whose moments may be unsharded or sharded as the model is.
+
+        Raises:
+            CheckpointError: it is of another kind of optimizer.
+        """
+        kind, saved = self.options.kind, state.get("kind", "adamw")
+        if "adamw-8bit" in (kind, saved) and kind != saved:
+            raise CheckpointError(
+                f"the optimizer's moments were written by {saved} and cannot be read by {kind}, which stores them in "
+                f"another precision: set optimizer.kind = {saved}, or start a new run from the exported model"
+            )
         optimizer = dict(state["optimizer"])
         optimizer["state"] = {
             index: sharded_like(moments, self._parameters[index]) for index, moments in optimizer["state"].items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,7 +33,8 @@ class LoraConfig(Config):
     alpha: float = pydantic.Field(default=32.0, gt=0)
     """Scale of the difference; its factor is alpha / rank."""
     targets: list[str] | None = pydantic.Field(default=None, min_length=1)
-    """Names of the layers, such as ``q_proj`` (default: every linear layer but the output)."""
+    """Names of the layers, such as ``q_proj`` (default: every linear layer but the output). Experts of a mixture are
+    one tensor per layer, and take no adapters."""
     dropout: float = 0.0
     """Must be 0: with dropout the policy differs from itself, and every ratio from 1, before a single update."""
 
@@ -58,17 +59,18 @@ def attach(model: Any, config: LoraConfig, *, seed: int = 0) -> Any:
         seed: seed of A; the global generator keeps its state.
 
     Raises:
-        UsageError: the model has no layers of these names, or is guided by values.
+        UsageError: the model has no linear layers of one of these names, or is guided by values.
     """
     if isinstance(model, ValueGuidedModel):
         raise UsageError(
             "adapters are for a plain language model, and this one is guided by values of tokens: name the model that "
             "it was made from, or leave lora out"
         )
+    _refuse_absent(model, config.targets or [])
     settings = peft.LoraConfig(
         r=config.rank,
         lora_alpha=config.alpha,  # type: ignore[arg-type]  # peft multiplies by it: any number will do
-        target_modules=config.targets or "all-linear",
+        target_modules=config.targets or _linear_layers(model),
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng(devices=[]):
@@ -76,16 +78,45 @@ def attach(model: Any, config: LoraConfig, *, seed: int = 0) -> Any:
         try:
             peft.inject_adapter_in_model(settings, model, adapter_name=NAME)
         except ValueError as error:
-            known = sorted({name.rpartition(".")[2] for name, each in model.named_modules() if _linear(each)})
-            raise UsageError(
-                f"lora.targets = {config.targets} does not fit {type(model).__name__}: its linear layers are called "
-                f"{', '.join(known) or '(there are none)'}"
-            ) from error
+            raise UsageError(f"{type(model).__name__} takes no adapters: {error}") from error
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("lora_" in name)
         if "lora_" in name:
             parameter.data = parameter.data.float()
     return model.eval()
+
+
+def _linear_layers(model: Any) -> str | list[str]:
+    """Return peft's word for every linear layer; for a mixture, their names, since peft would wrap experts too."""
+    if not _has_experts(model):
+        return "all-linear"
+    output = model.get_output_embeddings()
+    layers = {name.rpartition(".")[2] for name, each in model.named_modules() if _linear(each) and each is not output}
+    return sorted(layers)
+
+
+def _has_experts(model: Any) -> bool:
+    return any(each.ndim == 3 and ".experts." in name for name, each in model.named_parameters())
+
+
+def _refuse_absent(model: Any, targets: Sequence[str]) -> None:
+    """Refuse names of layers that the model does not have, which peft would ignore beside others.
+
+    Raises:
+        UsageError: it lacks one.
+    """
+    layers = [name for name, each in model.named_modules() if _linear(each)]
+    missing = [target for target in targets if not any(f".{name}".endswith(f".{target}") for name in layers)]
+    if not missing:
+        return
+    known = ", ".join(sorted({name.rpartition(".")[2] for name in layers})) or "(there are none)"
+    text = f"lora.targets = {targets} does not fit {type(model).__name__}: its linear layers are called {known}"
+    if _has_experts(model):
+        text += (
+            f". Its experts are one tensor per layer, and take no adapters: leave {', '.join(missing)} out, or train "
+            "all weights"
+        )
+    raise UsageError(text)
 
 
 def adapted(model: Any) -> bool:
@@ -125,12 +156,17 @@ def save_adapter(model: Any, state: Mapping[str, Tensor], folder: Path, *, base:
         base: where the frozen part came from: its ``path`` and the ``digest`` of its weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    own = {name: value for name, value in state.items() if _own(name)}
+    own = adapter_weights(state)
     save_file({PREFIX + _public(name): value.contiguous() for name, value in own.items()}, folder / WEIGHTS)
     settings = json.loads(json.dumps(model.peft_config[NAME].to_dict(), default=sorted))
     settings |= {"base_model_name_or_path": base["path"], "inference_mode": True}
     (folder / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n")
     (folder / "base.json").write_text(json.dumps(dict(base), indent=1) + "\n")
+
+
+def adapter_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of the policy's adapters among those of an adapted model."""
+    return {name: value for name, value in state.items() if _own(name)}
 
 
 def is_adapter(folder: Path | str) -> bool:

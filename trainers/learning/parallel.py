@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -21,11 +22,15 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ...errors import InfrastructureError, UsageError
+from .parallel_config import ParallelConfig
 from .rows import Layout, Rows, Unit
+from .sharding import shard_blocks
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=2)
-"""How long a process waits for another: while one collects episodes or evaluates, the others are idle."""
+"""How long processes wait for the main one while it plays, evaluates or writes; they are idle then."""
+LOST = re.compile(r"timed? ?out|connection|closed by peer|reset by peer|nccl|gloo", re.IGNORECASE)
+"""Text of torch's errors about another process that ended or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,13 @@ class ProcessGroup:
         rank: rank of this process; 0 is the main process.
         size: number of processes.
         device: device of this process's shard.
+        patient: group on which processes wait for the main one; ``None`` is the group of computations.
     """
 
     rank: int = 0
     size: int = 1
     device: str = "cpu"
+    patient: Any = None
 
     @property
     def is_main(self) -> bool:
@@ -79,6 +86,10 @@ class ProcessGroup:
             part, place_T = parts[mine if counts else 0]
             yield Part(part, place_T, counts)
 
+    def new_group(self) -> Any:
+        """Return another group of the same processes, for calls beside the computation; ``None`` for one process."""
+        return dist.new_group(backend="gloo", timeout=PATIENCE) if self.size > 1 else None
+
     def all_reduce(self, share: Tensor) -> Tensor:
         """Return the sum over processes of a tensor; the same number everywhere, to the last bit."""
         if self.size > 1:
@@ -100,7 +111,7 @@ class ProcessGroup:
         said: list[T | None] = [word]
         if self.size > 1:
             try:
-                dist.broadcast_object_list(said, src=0)
+                dist.broadcast_object_list(said, src=0, group=self.patient)
             except RuntimeError as error:
                 raise InfrastructureError(
                     "another process of this run has ended; read its output for the reason"
@@ -118,14 +129,16 @@ def processes() -> int:
 
 
 @contextmanager
-def process_group(device: str = "cpu") -> Iterator[ProcessGroup]:
+def process_group(device: str = "cpu", *, timeout: float = ParallelConfig().timeout) -> Iterator[ProcessGroup]:
     """Join the processes that ``torchrun`` started until the block ends; without it, this one alone.
 
     Args:
         device: ``"cpu"`` (gloo), or ``"cuda"`` (nccl), of which each process takes the GPU of its local rank.
+        timeout: minutes to wait for another process in a joint computation.
 
     Raises:
         UsageError: the device is the same for all processes.
+        InfrastructureError: another process ended, or did not answer in time.
     """
     size = processes()
     if size == 1:
@@ -133,43 +146,64 @@ def process_group(device: str = "cpu") -> Iterator[ProcessGroup]:
         return
     if ":" in device:
         raise UsageError(f"device {device} is one GPU for {size} processes; say device=cuda, and each takes its own")
-    if device == "cpu":
-        dist.init_process_group("gloo", timeout=PATIENCE)
-    else:
-        device = f"cuda:{os.environ['LOCAL_RANK']}"
+    backend = "gloo"
+    if device != "cpu":
+        device, backend = f"cuda:{os.environ['LOCAL_RANK']}", "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(device)
-        dist.init_process_group("cpu:gloo,cuda:nccl", timeout=PATIENCE)
+    dist.init_process_group(backend, timeout=timedelta(minutes=timeout))
+    patient = dist.new_group(backend="gloo", timeout=PATIENCE)
     # Ctrl-C, or torchrun's signal for it, reaches every process. They stop together, when the main process says so.
     leads = dist.get_rank() == 0
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGTERM, (lambda *_: signal.raise_signal(signal.SIGINT)) if leads else signal.SIG_IGN)
     signal.signal(signal.SIGINT, before[signal.SIGINT] if leads else signal.SIG_IGN)
     try:
-        yield ProcessGroup(dist.get_rank(), dist.get_world_size(), device)
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size(), device, patient)
+    except RuntimeError as error:
+        if (lost := _lost(error, timeout)) is None:
+            raise
+        raise lost from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         dist.destroy_process_group()
 
 
-def shard(model: Any, among: ProcessGroup) -> Any:
+def _lost(error: RuntimeError, timeout: float) -> InfrastructureError | None:
+    """Return what torch's error about another process means to a user; ``None`` for an error of another kind."""
+    text = str(error)
+    if isinstance(error, torch.OutOfMemoryError) or not LOST.search(text):
+        return None
+    if re.search(r"timed? ?out", text, re.IGNORECASE):
+        return InfrastructureError(
+            f"another process of this run has not answered for {timeout:g} minutes (parallel.timeout), so the run ends "
+            "here; continue it with --resume"
+        )
+    return InfrastructureError(
+        "another process of this run has ended; read its output for the reason, and continue with --resume"
+    )
+
+
+def shard(model: Any, among: ProcessGroup, config: ParallelConfig | None = None) -> Any:
     """Shard a model in place over the processes, block by block; a single process leaves it unchanged.
 
+    Where a process has a model without data (on the meta device), it gets that of the main process, one block at a
+    time, so that no other process ever holds the whole model. If the main process has no data either, weights are left
+    uninitialized, for a checkpoint to fill.
+
     Args:
-        model: model with the same weights in every process.
+        model: model with the same weights in every process, or with weights in the main process only.
         among: the processes.
+        config: how they share it (default: the plain settings).
     """
     if among.size == 1:
         return model
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    mesh = init_device_mesh(torch.device(among.device).type, (among.size,))
-    blocks = [block for module in model.modules() if isinstance(module, torch.nn.ModuleList) for block in module]
-    for module in [*blocks, model]:
-        fully_shard(module, mesh=mesh)
-        module.set_gradient_divide_factor(1.0)  # a sum: FSDP's own default is the mean
-        module.set_force_sum_reduction_for_comms(True)  # and no pre-scaling, which gloo cannot do
+    shapes = [(name, str(each.dtype), tuple(each.shape)) for name, each in model.named_parameters()]
+    found = among.all_gather((any(each.is_meta for each in model.parameters()), shapes))
+    if any(others != shapes for _, others in found):
+        raise InfrastructureError("processes of this run have loaded different models; do all see the same files?")
+    empty = [without for without, _ in found]
+    shard_blocks(model, config or ParallelConfig(), size=among.size, device=among.device, empty=empty)
     return model
 
 
@@ -184,13 +218,32 @@ def unsharded(state: Any) -> Any:
     return state
 
 
+def gather_on_main(state: Mapping[str, Tensor], among: ProcessGroup) -> dict[str, Tensor]:
+    """Return sharded tensors gathered on the CPU of the main process, and nothing in the others.
+
+    One tensor after the other is gathered, so no process but the main one holds more than one of them. All processes
+    have to call it together.
+
+    Args:
+        state: tensors by name, the same names in every process.
+        among: the processes.
+    """
+    found: dict[str, Tensor] = {}
+    for name, value in state.items():
+        if isinstance(value, DTensor):
+            value = cast(DTensor, value.to(among.device)).full_tensor()  # offloaded shards are on the CPU
+        if among.is_main:
+            found[name] = value.cpu() if among.size > 1 else value
+    return found
+
+
 def sharded_like(state: Any, like: Tensor) -> Any:
     """Return an unsharded optimizer state with every tensor of the parameter's shape sharded as the parameter is."""
     if not isinstance(like, DTensor):
         return state
     return {
         name: distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
-        if isinstance(value, Tensor) and value.shape == like.shape
+        if isinstance(value, Tensor) and not isinstance(value, DTensor) and value.shape == like.shape
         else value
         for name, value in state.items()
     }

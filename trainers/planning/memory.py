@@ -21,7 +21,7 @@ SLACK = 1.05
 SCRATCH = 3 * (1 << 26)
 """Temporary arrays of a chunk of the softmax of whole logits: see ``token_logprobs.CHUNK``."""
 MOMENTS = 8
-"""Bytes of AdamW's two moments per trained weight."""
+"""Bytes of AdamW's two moments per trained weight, in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ class Memory:
     Args:
         always: held all the time, by what for.
         moments: held at one moment of a step each, by moment and what for.
-        loading: bytes while the model is loaded, before it is sharded.
-        host: bytes of the machine's own memory for a checkpoint.
+        loading: bytes while the model is loaded and sharded.
+        host: bytes of the machine's own memory for loading, transfers of weights and checkpoints.
         room: bytes of the GPU.
     """
 
@@ -154,16 +154,17 @@ class Memory:
 
 def memory_of(load: Workload) -> Memory:
     """Return the memory of a workload on each GPU that learns."""
-    policy, critic, learners = load.policy, load.critic, load.learners
+    policy, critic, learners, shards = load.policy, load.critic, load.learners, load.shards
+    here = 0 if load.offload and learners > 1 else 1  # offloaded shards are in the machine's own memory
     shape, adapters = policy.shape, 0 if policy.rank is None else policy.trained
     whole = policy.width * shape.weights + 4 * adapters
     always = {
         "CUDA": CONTEXT_BYTES,
-        "weights": whole // learners,
-        "optimizer": MOMENTS * policy.trained // learners,
+        "weights": here * whole // shards,
+        "optimizer": here * load.moments * policy.trained // shards,
     }
+    outside = shape.weights - shape.layers * shape.block
     if learners > 1:  # FSDP2 gathers two blocks at a time, and what stands outside of blocks
-        outside = shape.weights - shape.layers * shape.block
         always["gathered weights"] = policy.width * (outside + 2 * shape.block)
     if load.reference:
         always["reference"] = policy.width * shape.weights
@@ -175,15 +176,19 @@ def memory_of(load: Workload) -> Memory:
     if critic is not None:
         base = 0 if critic.rank is not None else critic.width * critic.trained
         always["critic"] = base + (MOMENTS + 4 * (critic.rank is not None) + 4 * load.critic_copies) * critic.trained
-    gradients = {"gradients": 4 * policy.trained // learners}
+    gradients = {"gradients": here * 4 * policy.trained // shards}
     moments = {
         "learn": {**gradients, **_inside(policy)},
-        "optimizer step": {**gradients, "temporary": 4 * policy.trained // learners},
+        "optimizer step": {**gradients, "temporary": 0 if load.fused else here * 4 * policy.trained // shards},
         "play": _played(load),
     }
     if critic is not None:
         moments["critic"] = {"gradients": 4 * critic.trained, **_inside(critic)}
-    return Memory(always, moments, whole, learners * whole + 2 * 4 * policy.trained, int(load.gpu.gib * GIB))
+    host, loading = whole + 2 * 4 * policy.trained, whole
+    if learners > 1:  # process 0 alone reads all of the model, and GPUs get it block by block
+        host, loading = whole, whole // shards + policy.width * max(outside, shape.block)
+        host += 0 if here else learners // shards * (whole + (load.moments + 4) * policy.trained)
+    return Memory(always, moments, loading, host, int(load.gpu.gib * GIB))
 
 
 def _inside(passes: Passes) -> dict[str, int]:

@@ -116,6 +116,10 @@ class Workload:
         transfers: transfers of weights in a step.
         alone: whether only one process can learn.
         steps: steps of the run.
+        replicas: complete copies of the sharded model.
+        moments: bytes of the optimizer's moments per trained weight.
+        fused: whether an update needs no temporary copy of the weights.
+        offload: whether weights, gradients and optimizer are in the machine's own memory.
     """
 
     name: str
@@ -133,6 +137,15 @@ class Workload:
     transfers: int = 1
     alone: bool = False
     steps: int = 1
+    replicas: int = 1
+    moments: int = 8
+    fused: bool = False
+    offload: bool = False
+
+    @property
+    def shards(self) -> int:
+        """GPUs that share one copy of the model."""
+        return max(1, self.learners // self.replicas)
 
     @property
     def sampling_gpus(self) -> int:

@@ -9,7 +9,8 @@ import pickle
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,8 +19,10 @@ import torch
 
 from ...errors import CheckpointError
 
-FORMAT = "turnwise-checkpoint/1"
+FORMAT, SHARDED_FORMAT = "turnwise-checkpoint/1", "turnwise-checkpoint/2"
+"""Formats of a checkpoint of one process and of several. Both can be read by any number of processes."""
 MANIFEST, STATE, TENSORS, MODEL, PENDING = "manifest.json", "state.json", "tensors.pt", "model", "pending"
+SHARDS = "shards"
 
 
 class Stateful(Protocol):
@@ -35,7 +38,8 @@ class Checkpoint:
     """A verified checkpoint.
 
     Args:
-        path: its folder; ``path / "model"`` is a model folder that ``agents.load_model`` reads.
+        path: its folder; ``path / "model"`` is a model folder that ``agents.load_model`` reads; with
+            shards, it has no weights.
         step: number of finished training steps when it was written.
         progress: state for JSON: counters, the data cursor *after the trained tasks, not after the generated ones*.
         tensors: optimizer state and random generators.
@@ -58,6 +62,11 @@ class Checkpoint:
         """Folder of collected episodes that are not trained yet, if there were any."""
         return self.path / PENDING
 
+    @property
+    def shards(self) -> Path | None:
+        """Folder of the weights and the optimizer, if several processes wrote them."""
+        return self.path / SHARDS if (self.path / SHARDS).is_dir() else None
+
 
 class Checkpoints:
     """The checkpoints of one run.
@@ -73,6 +82,20 @@ class Checkpoints:
         self.run = run
         self.keep = keep
 
+    def begin(self) -> Path:
+        """Create a temporary folder for a checkpoint that several processes write, and remove those of killed ones.
+
+        Raises:
+            CheckpointError: the disk refuses.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for stray in self.folder.glob(".writing-*"):
+                shutil.rmtree(stray, ignore_errors=True)
+            return Path(tempfile.mkdtemp(prefix=".writing-", dir=self.folder))
+        except OSError as error:
+            raise CheckpointError(f"cannot write a checkpoint in {self.folder}: {error}") from error
+
     def save(
         self,
         step: int,
@@ -81,6 +104,8 @@ class Checkpoints:
         progress: Mapping[str, Any],
         tensors: Mapping[str, Any],
         write_pending: Callable[[Path], None] | None = None,
+        write_shards: Callable[[Path], Mapping[str, str]] | None = None,
+        scratch: Path | None = None,
     ) -> Path:
         """Write a checkpoint: in a temporary folder, synced to disk, then renamed into place; then remove old ones.
 
@@ -92,30 +117,34 @@ class Checkpoints:
             progress: state for JSON.
             tensors: state for ``torch.save``; plain types and tensors only, so that loading runs no code.
             write_pending: function that writes collected and untrained episodes into a given folder.
+            write_shards: function that writes the shards of this process into a given folder, which other processes
+                write too, and returns the digests of all their files.
+            scratch: folder of ``begin``, if others write into ``scratch_shards(scratch)`` too.
 
         Raises:
             CheckpointError: the disk refuses.
         """
-        target = self._unused(step)
+        target, scratch = self._unused(step), scratch or self.begin()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for stray in self.folder.glob(".writing-*"):
-                shutil.rmtree(stray, ignore_errors=True)
-            with tempfile.TemporaryDirectory(prefix=".writing-", dir=self.folder) as scratch:
-                new = Path(scratch, "new")
-                new.mkdir()
-                write_model(new / MODEL)
-                if write_pending is not None:
-                    write_pending(new / PENDING)
-                _save(tensors, new / TENSORS)
-                (new / STATE).write_text(json.dumps({"step": step, "progress": progress}, indent=1))
-                # In this order: contents, checksums, name. A rename changes the parent folder, so that is synced too:
-                # otherwise a power failure could lose the new checkpoint after the old ones were removed.
-                _seal(new, self.run)
-                new.rename(target)
-                _sync(self.folder)
+            new, known = scratch / "new", {}
+            new.mkdir(exist_ok=True)
+            if write_shards is not None:
+                digests = write_shards(scratch_shards(scratch))
+                known = {f"{SHARDS}/{name}": digest for name, digest in digests.items()}
+            write_model(new / MODEL)
+            if write_pending is not None:
+                write_pending(new / PENDING)
+            _save(tensors, new / TENSORS)
+            (new / STATE).write_text(json.dumps({"step": step, "progress": progress}, indent=1))
+            # In this order: contents, checksums, name. A rename changes the parent folder, so that is synced too:
+            # otherwise a power failure could lose the new checkpoint after the old ones were removed.
+            _seal(new, self.run, known)
+            new.rename(target)
+            _sync(self.folder)
         except OSError as error:
             raise CheckpointError(f"cannot write checkpoint {target}: {error}") from error
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
         # Only after the new one is in place, so that there is a whole checkpoint at every moment.
         for surplus in self._steps()[: -self.keep]:
             shutil.rmtree(surplus, ignore_errors=True)
@@ -143,13 +172,17 @@ class Checkpoints:
             raise CheckpointError(f"no checkpoint in {self.folder} is whole: {'; '.join(problems)}")
         raise CheckpointError(f"there is no checkpoint in {self.folder}; start the run without resume")
 
-    def load(self, path: Path) -> Checkpoint:
+    def load(self, path: Path, *, verify: bool = True) -> Checkpoint:
         """Read one checkpoint, and check every file against its checksum.
+
+        Args:
+            path: its folder.
+            verify: whether to check; not where another process has just done so.
 
         Raises:
             CheckpointError: it is missing, damaged, or of another run.
         """
-        manifest = _verified(path)
+        manifest = _verified(path, files=verify)
         if manifest["run"] != self.run:
             raise CheckpointError(
                 f"checkpoint {path} belongs to run {manifest['run']!r}, not {self.run!r}; name another run folder"
@@ -186,22 +219,31 @@ def _save(tensors: Mapping[str, Any], path: Path) -> None:
         raise OSError(f"{path.name} does not fit: {free:,.0f} MiB of its disk are free ({_line(error)})") from error
 
 
-def _seal(folder: Path, run: str) -> None:
-    """Write the manifest of checksums and sync every file to disk."""
+def scratch_shards(scratch: Path) -> Path:
+    """Return the folder for shards in a folder of ``Checkpoints.begin``."""
+    return scratch / "new" / SHARDS
+
+
+def _seal(folder: Path, run: str, known: Mapping[str, str]) -> None:
+    """Write the manifest of checksums, of which some are known already, and sync every file to disk."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    sums = {str(path.relative_to(folder)): _digest(path) for path in files}
-    (folder / MANIFEST).write_text(json.dumps({"format": FORMAT, "run": run, "files": sums}, indent=1))
+    names = [str(path.relative_to(folder)) for path in files]
+    sums = _digests(folder, [name for name in names if name not in known]) | dict(known)
+    form = SHARDED_FORMAT if known else FORMAT
+    (folder / MANIFEST).write_text(json.dumps({"format": form, "run": run, "files": sums}, indent=1))
     for path in [*files, folder / MANIFEST, *(p for p in folder.rglob("*") if p.is_dir()), folder]:
         _sync(path)
 
 
-def _verified(path: Path) -> dict[str, Any]:
+def _verified(path: Path, *, files: bool) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text())
-        if manifest["format"] != FORMAT:
-            raise CheckpointError(f"checkpoint {path} has format {manifest['format']!r}; this version reads {FORMAT}")
+        if manifest["format"] not in (FORMAT, SHARDED_FORMAT):
+            known = f"{FORMAT} and {SHARDED_FORMAT}"
+            raise CheckpointError(f"checkpoint {path} has format {manifest['format']!r}; this version reads {known}")
+        found = _digests(path, manifest["files"]) if files else manifest["files"]
         for name, digest in manifest["files"].items():
-            if _digest(path / name) != digest:
+            if found[name] != digest:
                 raise _DamagedError(f"checkpoint {path} is damaged: {name} does not match its checksum")
         manifest["run"] = str(manifest["run"])
     except CheckpointError:  # a subclass of ValueError
@@ -214,7 +256,15 @@ def _verified(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _digest(path: Path) -> str:
+def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the digests of several files, computed side by side."""
+    names = list(names)
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return dict(zip(names, pool.map(lambda name: file_digest(folder / name), names), strict=True))
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

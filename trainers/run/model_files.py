@@ -13,13 +13,25 @@ from torch import Tensor
 
 from ...errors import CheckpointError
 from ...inference.attention import Attention
-from ...inference.models import load_model, save_model
+from ...inference.models import load_model, save_model, save_structure
 from ...rollouts.episode import Episode
-from ..learning.lora import LoraConfig, adapted, attach, base_of, is_adapter, load_adapter, merged, save_adapter
-from ..learning.parallel import ALONE, ProcessGroup, unsharded
+from ..learning.lora import (
+    LoraConfig,
+    adapted,
+    adapter_weights,
+    attach,
+    base_of,
+    is_adapter,
+    load_adapter,
+    merged,
+    save_adapter,
+)
+from ..learning.parallel import ALONE, ProcessGroup, gather_on_main
+from ..learning.sharding import materialize
+from .checkpoint import SHARDS
 
 Weights = Mapping[str, Tensor] | None
-"""Unsharded weights of a model; ``None`` if the model itself is unsharded."""
+"""Unsharded weights of a model, in the main process only; ``None`` if the model itself is unsharded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +39,8 @@ class Start:
     """The initial model of a run, and its data.
 
     Args:
-        model: model in the run's precision and on its device, not sharded yet.
+        model: model in the run's precision, not sharded yet, on the run's device. Under ``torchrun`` the main process
+            has it on the CPU, and the others have a model without data, until ``parallel.shard``.
         tokenizer: tokenizer of the model.
         demonstrations: episodes to learn from, in a run that learns from demonstrations.
         values: action values to train beside the policy, in a value-based run.
@@ -76,9 +89,9 @@ class ModelFiles:
         """
         if self.lora is None:
             return self._loaded(path)
-        saved = is_adapter(path)
-        base = base_of(path) if saved else {"path": str(path), "digest": digest(path)}
-        if saved and digest(base["path"]) != base["digest"]:
+        saved, read = is_adapter(path), self.world.is_main
+        base = base_of(path) if saved else {"path": str(path), "digest": digest(path) if read else ""}
+        if saved and read and digest(base["path"]) != base["digest"]:
             raise CheckpointError(
                 f"the adapters in {path} belong to the weights that were in {base['path']}, and these have changed; "
                 "put the old ones back, or start a new run"
@@ -91,19 +104,39 @@ class ModelFiles:
         return model, tokenizer
 
     def _loaded(self, path: Path | str) -> tuple[Any, Any]:
-        return load_model(path, dtype=self.dtype, device=self.world.device, attention=self.attention)
+        alone, elsewhere = self.world.size == 1, Path(path).parent.joinpath(SHARDS).is_dir()
+        model, tokenizer = load_model(
+            path,
+            dtype=self.dtype,
+            device=self.world.device if alone else "cpu",
+            attention=self.attention,
+            weights=self.world.is_main and not elsewhere,
+        )
+        if alone and elsewhere:
+            materialize(model, self.world.device)  # the checkpoint's shards fill it
+        return model, tokenizer
 
     def weights(self, model: Any) -> Weights:
-        """Return the weights that the methods below write; all processes have to call it together."""
+        """Return the weights that ``export`` writes; all processes have to call it together."""
         if self.lora is None and self.world.size == 1:
             return None
-        found: dict[str, Tensor] = unsharded(dict(model.state_dict()))
-        return found
+        return gather_on_main(model.state_dict(), self.world)
+
+    def checkpoint_weights(self, model: Any) -> Weights:
+        """Return the weights that ``write_checkpoint`` writes; all processes have to call it together.
+
+        Of an adapted model these are the adapters; of a sharded one nothing, since every process writes its shards.
+        """
+        if self.lora is not None:
+            return gather_on_main(adapter_weights(model.state_dict()), self.world)
+        return None if self.world.size == 1 else {}
 
     def write_checkpoint(self, model: Any, tokenizer: Any, weights: Weights, folder: Path) -> None:
-        """Write the model of a checkpoint: the trained weights, bit by bit."""
+        """Write the model of a checkpoint: the trained weights, bit by bit, unless they are in shards."""
         if weights is not None and adapted(model):
             save_adapter(model, weights, folder, base=self.base)
+        elif weights is not None and not weights:
+            save_structure(model, tokenizer, folder)
         else:
             save_model(model, tokenizer, folder, weights=weights)
 

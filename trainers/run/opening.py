@@ -26,7 +26,9 @@ from ..learning.learner import Learner
 from ..learning.main_process import StoppedByMain, hear_interrupt
 from ..learning.parallel import ProcessGroup, process_group, processes, shard
 from ..learning.rates import refuse_high_rate
+from ..learning.sharding import materialize
 from .actor import Actor, sampling_copy
+from .background import Background
 from .checkpoint import Checkpoint
 from .early_stop import EarlyStop
 from .evaluation import Evaluation
@@ -39,6 +41,7 @@ from .reports import Reports
 from .run import Run
 from .run_folder import RunFolder
 from .settings import Plan, PolicyConfig, TrainConfig
+from .shards import read_shards
 from .state import RunState
 from .uninterrupted import TornError
 from .workload import refuse_too_large
@@ -77,8 +80,9 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
     plan = config.plan()
     if processes() > 1 and not plan.many_processes:
         raise UsageError(f"{plan.algorithm} trains in one process; start it without torchrun")
+    config.parallel.check(processes(), config.optimizer.autocast, config.optimizer.kind)
     async with AsyncExitStack() as stack:
-        world = stack.enter_context(process_group(config.device))
+        world = stack.enter_context(process_group(config.device, timeout=config.parallel.timeout))
         folder = RunFolder(config.out, plan.algorithm, keep=config.keep_checkpoints)
         if world.is_main:
             stack.enter_context(folder.lock())
@@ -91,7 +95,7 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
             world.broadcast(resumed.path if resumed is not None else Path())
         else:
             path = world.broadcast(Path())
-            resumed = folder.checkpoints.load(path) if path != Path() else None
+            resumed = folder.checkpoints.load(path, verify=False) if path != Path() else None
         stack.enter_context(matrix_precision(config.hardware))
         attention = config.hardware.attention
         files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world, attention=attention)
@@ -117,7 +121,9 @@ async def _opened(
 ) -> Run:
     # Copied before it is sharded: a policy samples from whole weights.
     own = sampling_copy(config, start.model, plan.overlap.enabled, world)
-    model = shard(start.model, world)
+    if own is not None:
+        materialize(own, world.device)
+    model = shard(start.model, world, config.parallel)
     pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
     family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
     tasks = plan.family or family
@@ -128,7 +134,7 @@ async def _opened(
     learner = Learner(model, plan.optimizer, temperature=temperature, dump=dump, world=world)
     seed_generators(config.seed)
     # After the model, its adapters and the optimizer were created, which may draw random numbers.
-    pending = _restore(resumed, learner, sampler)
+    pending = _restore(resumed, learner, sampler, world)
     step = resumed.step if resumed is not None else 0
     # The actor takes the learner's scorer: in another precision, a token would have two log-probabilities before any
     # update, and the correction for the sampler would work on rounding.
@@ -143,8 +149,9 @@ async def _opened(
     logged = world.broadcast(read_metrics(folder.metrics) if world.is_main else [])
     early = EarlyStop(patience=config.eval.patience, stop_at=config.eval.stop_at, logged=logged)
     evaluation = Evaluation(config.eval, source, actor.agent, measured, world)
-    every = config.checkpoint_every
-    state = RunState(folder.checkpoints, files, start, learner, sampler, collector, world, config.steps, every, resumed)
+    every, background = config.checkpoint_every, Background(enabled=config.checkpoint_in_background)
+    parts = (folder.checkpoints, files, start, learner, sampler, collector, world)
+    state = RunState(*parts, config.steps, every, background, resumed)
     if isinstance(sampler, CurriculumSampler):
         state.keep("curriculum", sampler)
     await _guard(stack, actor, state, pool, collector)
@@ -175,12 +182,16 @@ def _sampler(config: TrainConfig, family: TaskFamily[Any]) -> TaskSampler:
     return TaskSampler(family, **how, seed=config.seed)
 
 
-def _restore(resumed: Checkpoint | None, learner: Learner, sampler: TaskSampler) -> list[Episode]:
+def _restore(resumed: Checkpoint | None, learner: Learner, sampler: TaskSampler, world: ProcessGroup) -> list[Episode]:
     """Restore what is not restored elsewhere, and return the episodes that were not trained on."""
     if resumed is None:
         return []
     sampler.cursor = int(resumed.progress["cursor"])
-    learner.load_state_dict(resumed.tensors["learner"])
+    learned = dict(resumed.tensors["learner"])
+    if resumed.shards is not None:
+        moments = read_shards(resumed.shards, learner.model, learner.parameters, alone=world.size == 1)
+        learned["optimizer"] = {**learned["optimizer"], "state": moments}
+    learner.load_state_dict(learned)
     restore_generators(resumed.tensors["generators"])
     return load_episodes(resumed.pending) if resumed.pending.is_dir() else []
 

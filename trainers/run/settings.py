@@ -26,6 +26,7 @@ from ..collect.async_rollouts import OverlapConfig
 from ..collect.curriculum import Curriculum
 from ..learning.learner import OptimizerConfig
 from ..learning.lora import LoraConfig
+from ..learning.parallel_config import ParallelConfig
 from .hardware import HardwareConfig, profiled
 from .kept_episodes import Keep
 from .model_files import ModelFiles, Start
@@ -46,6 +47,7 @@ MAY_CHANGE = (
     "episodes.env_timeout",
     "episodes.episode_timeout",
     "episodes.retries",
+    "checkpoint_in_background",
     "threads",
     "device",
     "hardware",
@@ -55,6 +57,10 @@ MAY_CHANGE = (
     "optimizer.microbatch_tokens",
     "optimizer.layout",
     "optimizer.recompute",
+    "parallel.replicas",
+    "parallel.reshard",
+    "parallel.offload",
+    "parallel.timeout",
     "is_mode",
     "loss.is_mode",
 )
@@ -222,6 +228,9 @@ class TrainConfig(Config):
     """Evaluation on held-out tasks."""
     checkpoint_every: int = pydantic.Field(default=10, ge=1)
     """Steps between checkpoints."""
+    checkpoint_in_background: bool = False
+    """Write checkpoints while the next steps are played and learned: a step waits only for a copy in the machine's own
+    memory. A kill may then lose one checkpoint more."""
     keep_checkpoints: int = pydantic.Field(default=2, ge=1)
     """Number of the newest checkpoints to keep."""
     keep_episodes: Keep = "none"
@@ -233,6 +242,8 @@ class TrainConfig(Config):
     """Precision of the weights; ``bfloat16`` needs ``lora``. The softmax is always 32-bit."""
     hardware: HardwareConfig = HardwareConfig()
     """The hardware that the run is made for; on a GPU, its profile replaces defaults that are meant for a CPU."""
+    parallel: ParallelConfig = ParallelConfig()
+    """How processes that ``torchrun`` started share the model."""
     threads: int | None = pydantic.Field(default=None, ge=1)
     """Threads that torch may use on a CPU (default: torch's choice). Small models are fastest with 1 or 2."""
     progress: bool = True

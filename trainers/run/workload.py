@@ -14,7 +14,7 @@ from ..critics.token_values import ValuesConfig
 from ..critics.utterance import CriticConfig
 from ..learning.parallel import processes
 from ..planning.estimate import change_that_fits
-from ..planning.memory import GIB, memory_of
+from ..planning.memory import GIB, MOMENTS, memory_of
 from ..planning.shapes import ModelShape, shape_of
 from ..planning.workload import Passes, Sampler, SamplerKind, Workload
 from .settings import TrainConfig
@@ -77,6 +77,10 @@ def workload(
         transfers=int(getattr(config, "actor_steps", 1)),
         alone=_alone(config) != "",
         steps=config.steps,
+        replicas=config.parallel.replicas,
+        moments=2 if config.optimizer.kind == "adamw-8bit" else MOMENTS,
+        fused=config.optimizer.kind == "adamw-fused",
+        offload=config.parallel.offload,
     )
     if load.alone and load.learners > 1:
         raise UsageError(f"{_alone(config)}, and here {load.learners} GPUs would learn")

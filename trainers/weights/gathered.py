@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
-
 from ..learning.main_process import run_on_main
-from ..learning.parallel import ProcessGroup, unsharded
+from ..learning.parallel import ProcessGroup, gather_on_main
 from .canary import Canary, Probe
 from .transfer import Updatable
 
@@ -29,7 +27,7 @@ class Gathered:
         self.canary = Canary(policy, model, probe, world)
 
     async def send(self, version: int) -> None:
-        weights: dict[str, Tensor] = unsharded(dict(self.model.state_dict()))
+        weights = gather_on_main(self.model.state_dict(), self.world)
 
         async def arrive() -> None:
             assert self.policy is not None

@@ -15,10 +15,11 @@ from ...inference.serving.server import ServerResponse
 from ...logs import event, tell
 from ..learning.lora import adapted, merged
 from ..learning.main_process import run_on_main
-from ..learning.parallel import ALONE, ProcessGroup, unsharded
+from ..learning.parallel import ALONE, ProcessGroup, gather_on_main
 from .canary_prompts import Kind, Question, Questions, answered
 from .diagnosis import Answers, Cause, Diagnosis, diagnose, moved, suspicious
 from .noise import Gap, Noise
+from .served_names import served_names
 from .transfer import Changeable, Transport
 
 LOG = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class WeightSync:
             InfrastructureError: a server is down.
         """
         # All processes have to gather together; a single one has the full weights already.
-        weights: Mapping[str, Tensor] = unsharded(dict(self.model.state_dict()))
+        weights: Mapping[str, Tensor] = gather_on_main(self.model.state_dict(), self.world)
         before, after = await run_on_main(self.world, lambda: _to_its_end(self._sync(weights, version)))
         were, are = self._scored(before), self._scored(after)
         again = self._scored(await run_on_main(self.world, lambda: self._ask_again(are)))
@@ -114,6 +115,8 @@ class WeightSync:
             before = await self._ask(transport)  # also fills caches before any weights change
         if transport.whole and adapted(self.model):
             weights = merged(self.model, weights)
+        if transport.whole:
+            weights = served_names(self.model, weights)
         began = time.perf_counter()
         await transport.stage(weights, version)
         staged = time.perf_counter()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import re
+import signal
 import socket
 from functools import cache
 from pathlib import Path
@@ -11,21 +13,25 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import init_empty_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from torch.multiprocessing.spawn import start_processes
 from transformers import OPTConfig, OPTForCausalLM
 
-from turnwise.errors import DivergedError, UsageError
+from turnwise.errors import DivergedError, InfrastructureError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import Objective
-from turnwise.trainers.learning.parallel import ProcessGroup, process_group, shard, unsharded
+from turnwise.trainers.learning.parallel import ProcessGroup, gather_on_main, process_group, shard, unsharded
+from turnwise.trainers.learning.parallel_config import ParallelConfig
 from turnwise.trainers.learning.rows import Rows, pack
+from turnwise.trainers.run.shards import copied, shards_of
 
 from ..fakes import Bigram, Said, conversation
 from ..small import FORKS
@@ -223,21 +229,39 @@ def port() -> int:
         return found
 
 
-def together(rank: int, size: int, number: int, folder: str, lora: bool, options: dict[str, Any]) -> None:
+def together(
+    rank: int, size: int, number: int, folder: str, lora: bool, settings: dict[str, Any], options: dict[str, Any]
+) -> None:
     """Run each process's part: three updates, the first of them of fewer rows than processes."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number), "RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
     with process_group() as processes:
-        found = three_updates(processes, lora=lora, **options)
+        found = three_updates(processes, lora=lora, settings=settings, **options)
         torch.save(found, Path(folder, f"{rank}.pt"))
 
 
-def three_updates(processes: ProcessGroup, *, lora: bool = False, **options: Any) -> dict[str, Any]:
-    model = tiny()
+def local(value: Tensor) -> Tensor:
+    return value.to_local() if isinstance(value, DTensor) else value
+
+
+def without_data() -> Any:
+    with init_empty_weights(include_buffers=False):
+        model = build_model(TINY, TOKENIZER)
+    model.tie_weights()
+    assert all(parameter.is_meta for parameter in model.parameters())
+    return model
+
+
+def three_updates(
+    processes: ProcessGroup, *, lora: bool = False, settings: dict[str, Any] | None = None, **options: Any
+) -> dict[str, Any]:
+    """Learn with a model that the main process alone has in memory before it is sharded."""
+    model = tiny() if processes.is_main else without_data()
     if lora:
         attach(model, LoraConfig(rank=4))
-    learner = Learner(shard(model, processes), OptimizerConfig(lr=1e-3, **options), world=processes)
+    config = ParallelConfig(**settings or {})
+    learner = Learner(shard(model, processes, config), OptimizerConfig(lr=1e-3, **options), world=processes)
     gradients: list[Tensor] = []
     learner._optimizer.register_step_pre_hook(
         lambda *_: gradients.extend(unsharded([p.grad for p in learner._parameters]))
@@ -253,11 +277,18 @@ def three_updates(processes: ProcessGroup, *, lora: bool = False, **options: Any
         learner.step(poisoned, Objective())
     after = unsharded(dict(model.state_dict()))
     unmoved = all(torch.equal(before[name], after[name]) for name in before)
-    kept = learner.state_dict()
+    kept = unsharded(learner.state_dict())
+    live = shards_of(model, learner.state_dict()["optimizer"]["state"], whole=True)
+    for name, copy_of in copied(live).items():
+        assert local(copy_of).data_ptr() != local(live[name]).data_ptr(), "what is written later must not change"
+        assert torch.equal(local(copy_of), local(live[name]))
     again = Learner(model, OptimizerConfig(lr=1e-3, **options), world=processes)
     again.load_state_dict(copy.deepcopy(kept))
     last = again.step(again.recompute_old(batch(5)), Objective()).metrics
     final = unsharded(dict(model.state_dict()))
+    gathered = gather_on_main(model.state_dict(), processes)
+    assert gathered.keys() == (final.keys() if processes.is_main else set())
+    assert all(torch.equal(value, final[name]) for name, value in gathered.items())
     return {
         "metrics": [*metrics, last],
         "gradients": gradients,
@@ -270,19 +301,28 @@ def three_updates(processes: ProcessGroup, *, lora: bool = False, **options: Any
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("size", "lora", "options"),
+    ("size", "lora", "settings", "options"),
     [
-        (2, False, {}),
-        pytest.param(3, True, {}, marks=pytest.mark.shift),
-        pytest.param(2, False, {"layout": "packed", "logits": "chunked", "recompute": True}, marks=pytest.mark.shift),
+        (2, False, {"replicas": 2}, {}),
+        pytest.param(3, True, {}, {}, marks=pytest.mark.shift),
+        pytest.param(2, True, {"offload": True, "reshard": False}, {}, marks=pytest.mark.shift),
+        pytest.param(4, False, {"replicas": 2}, {}, marks=pytest.mark.shift),
+        pytest.param(
+            2, False, {}, {"layout": "packed", "logits": "chunked", "recompute": True}, marks=pytest.mark.shift
+        ),
     ],
-    ids=["whole", "lora", "packed and chunked"],
+    ids=["replicas", "lora", "offload", "replicas and shards", "packed and chunked"],
 )
 def test_many_processes_learn_what_one_does(
-    tmp_path: Path, size: int, lora: bool, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    size: int,
+    lora: bool,
+    settings: dict[str, Any],
+    options: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
-    started = (size, port(), str(tmp_path), lora, options)
+    started = (size, port(), str(tmp_path), lora, settings, options)
     start_processes(together, started, nprocs=size, start_method=FORKS.get_start_method())  # type: ignore[no-untyped-call]
     one = three_updates(ProcessGroup(), lora=lora)
     shares = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(size)]
@@ -310,3 +350,43 @@ def test_every_process_gets_as_many_passes_and_each_row_is_computed_once(size: i
         assert len({len(share) for share in shares}) == 1, "a sharded pass is a joint one"
         counted = [int(place) for share in shares for part in share if part.counts for place in part.place_T]
         assert sorted(counted) == list(range(len(rows)))
+
+
+def alone_at_last(rank: int, number: int, folder: str, how: str) -> None:
+    """Compute together once; then process 1 stops or ends, and process 0 writes down what it learns of that."""
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number), "RANK": str(rank)}
+    os.environ |= {"WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
+    torch.set_num_threads(1)
+    try:
+        with process_group(timeout=0.05) as processes:
+            learner = Learner(shard(tiny(), processes), OptimizerConfig(), world=processes)
+            learner.logprobs(batch(6))
+            if rank == 1:
+                os.kill(os.getpid(), signal.SIGSTOP if how == "stops" else signal.SIGKILL)
+            learner.logprobs(batch(6))
+    except InfrastructureError as error:
+        Path(folder, "said").write_text(str(error))
+        os._exit(0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "said"), [("stops", "not answered for 0.05 minutes"), ("ends", "process .* has ended")]
+)
+def test_a_process_that_is_lost_ends_the_others_with_one_line(
+    tmp_path: Path, how: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
+    arguments = [(rank, port_number, str(tmp_path), how) for port_number in [port()] for rank in range(2)]
+    survivor, lost = (FORKS.Process(target=alone_at_last, args=each) for each in arguments)
+    survivor.start()
+    lost.start()
+    try:
+        survivor.join(timeout=120)
+        assert survivor.exitcode == 0
+        assert re.search(said, (tmp_path / "said").read_text())
+        assert "\n" not in (tmp_path / "said").read_text()
+    finally:
+        for each in (survivor, lost):
+            each.kill()
+            each.join()

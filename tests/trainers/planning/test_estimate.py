@@ -83,7 +83,9 @@ def test_a_model_that_nothing_saves_is_for_more_gpus_or_none() -> None:
     huge = of("qwen2.5-72b")
     adapted = replace(huge, policy=replace(huge.policy, rank=16, width=2))
     found = change_that_fits(adapted)
-    assert found is None, "each GPU loads the whole model before it is sharded"
+    assert found is not None
+    assert found[0].startswith("4 GPUs"), "no GPU ever holds the whole model"
+    assert change_that_fits(replace(adapted, alone=True)) is None
     middle = of("qwen3-14b")
     found = change_that_fits(replace(middle, policy=replace(middle.policy, rank=None)))
     assert found is not None

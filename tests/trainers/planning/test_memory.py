@@ -72,7 +72,15 @@ def test_what_is_sharded_is_divided_and_what_is_not_is_not() -> None:
     one, four = memory_of(loaded()), memory_of(loaded(gpus=4))
     assert four.always["optimizer"] == one.always["optimizer"] // 4
     assert four.always["gathered weights"] > 0
-    assert four.host > one.host
+    assert four.loading < 0.6 * one.loading, "a GPU gets the model block by block, and the embeddings at once"
+    assert four.host < one.host, "a process writes its own shards, and process 0 alone gathers weights"
+    pairs = memory_of(loaded(gpus=4, replicas=2))
+    assert pairs.always["optimizer"] == one.always["optimizer"] // 2
+    assert "temporary" in memory_of(loaded()).moments["optimizer step"]
+    assert memory_of(loaded(fused=True)).moments["optimizer step"]["temporary"] == 0
+    away = memory_of(loaded(gpus=4, offload=True))
+    assert away.always["weights"] == away.always["optimizer"] == away.moments["learn"]["gradients"] == 0
+    assert away.host > 16 * PASSES.shape.weights
     critic = replace(PASSES, judged=0.0, autocast=False, recompute=False)
     with_critic = memory_of(loaded(gpus=4, critic=critic))
     assert with_critic.always["critic"] == 12 * PASSES.shape.weights, "every process has the whole critic"
