@@ -7,11 +7,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from .backbone_copy import backbone_copy
 from .causal_encoder import CausalEncoder, nano_backbone
 from .encoder import EncoderConfig, NanoEncoder
 from .shared_backbone import SharedEncoder
-from .token_values import backbone_copy
 from .transformers_encoder import TransformersEncoder
+
+
+def is_language_model(config: EncoderConfig) -> bool:
+    """Whether the encoder is a language model of the critic's own, which several processes have to shard."""
+    return config.kind == "copy"
 
 
 def encoder_named(config: EncoderConfig, model: Any, tokenizer: Any, *, seed: int = 0) -> nn.Module:

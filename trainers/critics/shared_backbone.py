@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import peft
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, register_fsdp_forward_method
 
 from ...errors import UsageError
 from .encoder import AdapterConfig
@@ -126,7 +127,7 @@ class SharedEncoder(nn.Module):
         device = self.weights[0].device
         ids_BL, attention_BL = right_padded(sequences)
         with _active(self._policy, self.adapter):
-            hidden_BLH = self._policy.base_model(
+            hidden_BLH = _backbone(self._policy)(
                 input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device), use_cache=False
             ).last_hidden_state
         row_B = torch.arange(len(sequences), device=device)
@@ -151,6 +152,17 @@ def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
         yield
     finally:
         use(before)
+
+
+def _backbone(model: Any) -> Callable[..., Any]:
+    """Return the forward pass of a model's backbone; a sharded model is gathered for it as for its own."""
+    if not isinstance(model, FSDPModule):
+        return cast(Callable[..., Any], model.base_model)
+    whole: Any = model
+    if not hasattr(whole, "read_backbone"):
+        whole.read_backbone = lambda **inputs: whole.base_model(**inputs)
+        register_fsdp_forward_method(whole, "read_backbone")
+    return cast(Callable[..., Any], whole.read_backbone)
 
 
 def _layers(model: Any) -> list[BaseTunerLayer]:

@@ -161,15 +161,17 @@ def memory_of(load: Workload) -> Memory:
         outside = shape.weights - shape.layers * shape.block
         always["gathered weights"] = policy.width * (outside + 2 * shape.block)
     if load.reference:
-        always["reference"] = policy.width * shape.weights
+        always["reference"] = policy.width * shape.weights // learners
     if load.sampler.kind == "copy":
         always["copy for sampling"] = whole
     if load.sampler.kind == "engine" or (load.sampler.kind == "servers" and not load.sampling_gpus):
         each = -(-max(1, load.sampler.replicas) // load.gpus)
         always["vLLM"] = int(each * load.sampler.share * load.gpu.gib * GIB)
+    shards = learners if critic is not None and critic.rank is None else 1  # every process has whole adapters
     if critic is not None:
         base = 0 if critic.rank is not None else critic.width * critic.trained
-        always["critic"] = base + (MOMENTS + 4 * (critic.rank is not None) + 4 * load.critic_copies) * critic.trained
+        each = MOMENTS + 4 * (critic.rank is not None) + 4 * load.critic_copies
+        always["critic"] = (base + each * critic.trained) // shards
     gradients = {"gradients": 4 * policy.trained // learners}
     moments = {
         "learn": {**gradients, **_inside(policy)},
@@ -177,7 +179,7 @@ def memory_of(load: Workload) -> Memory:
         "play": _played(load),
     }
     if critic is not None:
-        moments["critic"] = {"gradients": 4 * critic.trained, **_inside(critic, masked=True)}
+        moments["critic"] = {"gradients": 4 * critic.trained // shards, **_inside(critic, masked=True)}
     return Memory(always, moments, whole, learners * whole + 2 * 4 * policy.trained, int(load.gpu.gib * GIB))
 
 
