@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode
-from ..learning.main_process import run_on_main
-from ..learning.parallel import ProcessGroup
 from .async_rollouts import AsyncRollouts, Source
 from .collect import Collected, collect
 from .sampler import round_seed
@@ -20,16 +17,14 @@ class StepCollector:
 
     Args:
         source: everything that playing episodes needs.
-        world: the processes that learn together; the main one plays.
         pending: finished episodes of an interrupted step, which are not played again.
     """
 
     background = None
 
-    def __init__(self, source: Source, world: ProcessGroup, pending: list[Episode]) -> None:
+    def __init__(self, source: Source, pending: list[Episode]) -> None:
         self.pending = pending
         self._source = source
-        self._world = world
         self._asked = 0
 
     async def collect(self, step: int, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
@@ -53,8 +48,16 @@ class StepCollector:
         drawn = source.sampler.peek(self._asked)[first:]
         seed = round_seed("train", source.seed, step)
         options = source.options.model_copy(update={"seed": seed, "group_size": group_size})
-        play = partial(collect, source.pool, source.agent, drawn, options=options, strategy=strategy, first=first)
-        return await run_on_main(self._world, lambda: play(done=tuple(self.pending), keep=self.pending))
+        return await collect(
+            source.pool,
+            source.agent,
+            drawn,
+            options=options,
+            strategy=strategy,
+            first=first,
+            done=tuple(self.pending),
+            keep=self.pending,
+        )
 
     def trained(self, tasks: int = 0) -> None:
         """Note that a step has been learned, for which so many tasks were drawn."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from torch import Tensor
 
-from ..learning.main_process import run_on_main
+from ..learning.lora import of_policy
+from ..learning.main_process import beside_loop, run_on_main
 from ..learning.parallel import ProcessGroup, unsharded
 from .canary import Canary, Probe
 from .transfer import Updatable
@@ -29,11 +31,14 @@ class Gathered:
         self.canary = Canary(policy, model, probe, world)
 
     async def send(self, version: int) -> None:
-        weights: dict[str, Tensor] = unsharded(dict(self.model.state_dict()))
+        weights: dict[str, Tensor] = await beside_loop(
+            self.world, lambda: of_policy(self.model, unsharded(dict(self.model.state_dict())))
+        )
 
         async def arrive() -> None:
             assert self.policy is not None
-            self.policy.update(weights, version)
+            # In a thread, since it waits for the running pass; environments continue meanwhile.
+            await asyncio.to_thread(self.policy.update, weights, version)
 
         await run_on_main(self.world, arrive)
         await self.canary.prove(version)
