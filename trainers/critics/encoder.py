@@ -78,7 +78,7 @@ class CountingEncoder(Protocol):
         ...
 
 
-EncoderKind = Literal["nano", "causal", "copy", "transformers", "shared"]
+EncoderKind = Literal["nano", "causal", "copy", "transformers", "shared", "frozen"]
 TooLong = Literal["error", "drop_oldest"]
 
 
@@ -110,7 +110,8 @@ class EncoderConfig(Config):
     kind: EncoderKind = "nano"
     """``nano`` reads states and utterances apart. ``causal`` reads each row of an episode once. Both are built over the
     policy's vocabulary. ``copy`` is ``causal``, starting as a copy of the policy's backbone. ``transformers`` is loaded
-    from a folder. ``shared`` is the policy's own backbone with adapters."""
+    from a folder. ``shared`` is the policy's own backbone with adapters. ``frozen`` is that backbone without adapters:
+    only the heads learn, and every state and utterance is read once. Both need a policy with ``lora``."""
     pretrained: PretrainedConfig = PretrainedConfig()
     """Settings of ``transformers``."""
     adapter: AdapterConfig = AdapterConfig()
@@ -123,6 +124,9 @@ class EncoderConfig(Config):
     """Attention heads."""
     intermediate: int = pydantic.Field(default=192, ge=1)
     """Width inside the MLP of a block."""
+    features: int = pydantic.Field(default=65_536, ge=1)
+    """Vectors that ``frozen`` keeps in memory, of 4 bytes per unit of the policy's width; beyond them, those that were
+    not used for longest are read again."""
     initializer_range: float = pydantic.Field(default=0.05, gt=0)
     """Standard deviation of the initial weights; 0.02, the usual one, is too small at these widths."""
 

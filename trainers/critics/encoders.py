@@ -10,6 +10,7 @@ from torch import nn
 from .backbone_copy import backbone_copy
 from .causal_encoder import CausalEncoder, nano_backbone
 from .encoder import EncoderConfig, NanoEncoder
+from .frozen_backbone import FrozenEncoder
 from .shared_backbone import SharedEncoder
 from .transformers_encoder import TransformersEncoder
 
@@ -35,6 +36,8 @@ def encoder_named(config: EncoderConfig, model: Any, tokenizer: Any, *, seed: in
     device: torch.device = next(model.parameters()).device
     if config.kind == "shared":
         return SharedEncoder(model, config.adapter, seed=seed)
+    if config.kind == "frozen":
+        return FrozenEncoder(model, capacity=config.features)
     if config.kind == "transformers":
         return TransformersEncoder.load(config.pretrained, tokenizer, device=device)
     if config.kind == "copy":

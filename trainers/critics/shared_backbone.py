@@ -42,17 +42,7 @@ class SharedEncoder(nn.Module):
     def __init__(self, model: Any, config: AdapterConfig, *, adapter: str = "critic", seed: int = 0) -> None:
         super().__init__()
         model = model.get_base_model() if isinstance(model, peft.PeftModel) else model
-        if not _layers(model):
-            raise UsageError(
-                "a shared critic reads through adapters on a frozen policy, and this policy has none: train it with "
-                "LoRA, or choose the critic encoder nano or transformers"
-            )
-        base = [name for name, parameter in model.named_parameters() if parameter.requires_grad and "lora_" not in name]
-        if base:
-            raise UsageError(
-                f"the policy's base learns too ({base[0]} and {len(base) - 1} more): what the critic reads through "
-                "would move under it; train the policy's adapter alone"
-            )
+        refuse_unfrozen(model)
         # Not a submodule: base and actor belong to other modules.
         object.__setattr__(self, "_model", model)
         self.config, self.adapter = config, adapter
@@ -99,7 +89,7 @@ class SharedEncoder(nn.Module):
             r=self.config.rank, lora_alpha=self.config.alpha, lora_dropout=0.0, target_modules=self.config.targets
         )
         before = set(_layers(model))
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), _active(model):
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), active_adapters(model):
             torch.manual_seed(seed)
             warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several adapters are intended
             try:
@@ -126,17 +116,39 @@ class SharedEncoder(nn.Module):
             )
         device = self.weights[0].device
         ids_BL, attention_BL = right_padded(sequences)
-        with _active(self._policy, self.adapter):
-            hidden_BLH = _backbone(self._policy)(
+        with active_adapters(self._policy, [self.adapter]):
+            hidden_BLH = backbone_of(self._policy)(
                 input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device), use_cache=False
             ).last_hidden_state
         row_B = torch.arange(len(sequences), device=device)
         return [hidden_BLH[row_B, place_B.to(device)].float() for place_B in places]
 
 
+def refuse_unfrozen(model: Any) -> None:
+    """Refuse a policy without a frozen base that a critic could read with.
+
+    Raises:
+        UsageError: the policy has no adapters, or its base is trained too.
+    """
+    if not _layers(model):
+        raise UsageError(
+            "a shared critic reads through adapters on a frozen policy, and this policy has none: train it with "
+            "LoRA, or choose the critic encoder nano or transformers"
+        )
+    base = [name for name, parameter in model.named_parameters() if parameter.requires_grad and "lora_" not in name]
+    if base:
+        raise UsageError(
+            f"the policy's base learns too ({base[0]} and {len(base) - 1} more): what the critic reads through "
+            "would move under it; train the policy's adapter alone"
+        )
+
+
 @contextmanager
-def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
-    """Activate an adapter for a block, and restore the active ones after it; trainable weights stay the same."""
+def active_adapters(model: Any, adapters: Sequence[str] | None = None) -> Iterator[None]:
+    """Activate adapters for a block (``None``: change nothing), and restore the active ones after it.
+
+    Trainable weights stay the same.
+    """
     before = [(layer, list(layer.active_adapters)) for layer in _layers(model)]
     learning = {parameter for parameter in model.parameters() if parameter.requires_grad}
 
@@ -147,14 +159,14 @@ def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
             parameter.requires_grad_(parameter in learning)
 
     try:
-        if adapter is not None:
-            use([(layer, [adapter]) for layer, _ in before])
+        if adapters is not None:
+            use([(layer, list(adapters)) for layer, _ in before])
         yield
     finally:
         use(before)
 
 
-def _backbone(model: Any) -> Callable[..., Any]:
+def backbone_of(model: Any) -> Callable[..., Any]:
     """Return the forward pass of a model's backbone; a sharded model is gathered for it as for its own."""
     if not isinstance(model, FSDPModule):
         return cast(Callable[..., Any], model.base_model)

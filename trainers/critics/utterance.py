@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -35,6 +36,7 @@ from .encoder import (
     encode_steps,
     pair_batches,
 )
+from .frozen_backbone import FrozenEncoder
 from .hl_gauss import HistogramConfig
 from .polyak import follow
 from .replay import packed
@@ -107,7 +109,7 @@ class UtteranceCritic:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             online = Networks(encoder, config.head, config.histogram)
-        self._device = next(encoder.parameters()).device
+        self._device = next(chain(encoder.parameters(), encoder.buffers())).device
         self.online = online.to(self._device).eval()
         self.slow = copy.deepcopy(self.online).requires_grad_(False)
         for networks in (self.online, self.slow) if sharded else ():
@@ -127,7 +129,7 @@ class UtteranceCritic:
     @property
     def reads_rows(self) -> bool:
         """Whether it reads a row once for all of its transitions, so that these belong into one batch."""
-        return isinstance(self.online.encoder, PrefixEncoder)
+        return isinstance(self.online.encoder, PrefixEncoder) and not isinstance(self.online.encoder, FrozenEncoder)
 
     @torch.no_grad()
     def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:

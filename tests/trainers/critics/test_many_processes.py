@@ -90,7 +90,7 @@ def token_fits(world: ProcessGroup) -> dict[str, Any]:
 
 def utterance_fits(kind: str, world: ProcessGroup) -> dict[str, Any]:
     """Update a critic of utterances; stop, and continue."""
-    model = policy(lora=kind == "shared")
+    model = policy(lora=kind in ("shared", "frozen"))
     learner = Learner(shard(model, world), OptimizerConfig(), world=world)
     learner.logprobs(batch(1, 2))  # the policy's own pass comes first, as in a run
     config = EncoderConfig.model_validate({"kind": kind, **SHAPE, "adapter": {"rank": 2, "alpha": 4}})
@@ -110,7 +110,7 @@ def utterance_fits(kind: str, world: ProcessGroup) -> dict[str, Any]:
     return {"gradients": gradients, "metrics": metrics, "values": values, "state": state}
 
 
-KINDS = ("nano", "causal", "copy", "shared")
+KINDS = ("nano", "causal", "copy", "shared", "frozen")
 
 
 def everything(world: ProcessGroup) -> dict[str, dict[str, Any]]:

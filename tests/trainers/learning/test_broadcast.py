@@ -1,4 +1,4 @@
-"""What is broadcast arrives as it was, and large tensors are not copied into the message."""
+"""Broadcast values: they arrive as they were, and large tensors are not copied into the message."""
 
 from __future__ import annotations
 
