@@ -162,7 +162,7 @@ def test_two_processes_learn_what_one_does(tmp_path: Path, models: Path) -> None
             assert first.keys() == second.keys(), name
             for metric, value in first.items():
                 tight = metric in ("loss", "grad_norm", "value_loss", "value_grad_norm", "critic/loss")
-                bound = {"rel": 1e-5, "abs": 1e-5} if tight else {"rel": 1e-2, "abs": 1e-3}
+                bound: dict[str, Any] = {"rel": 1e-5, "abs": 1e-5} if tight else {"rel": 1e-2, "abs": 1e-3}
                 assert second[metric] == pytest.approx(value, **bound), f"{name}: {metric} of step {first['step']}"
         weights, others = (load_file(each / name / "model" / "model.safetensors") for each in (one, two))
         assert all(allclose(weight, others[key], atol=1e-4) for key, weight in weights.items()), name

@@ -195,7 +195,7 @@ class UtteranceCritic:
                     losses = zip((q_2BK, v_2BK), rule.targets(seen), strict=True)
                     q_loss_B, v_loss_B = (self.online.histogram.loss(out, target).sum(0) for out, target in losses)
                 loss = (q_loss_B.sum() + v_loss_B.sum()) / (len(batch) * self.online.get_buffer("units")[1].square())
-                (loss if counts else 0 * loss).backward()
+                (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
                 if counts:
                     seen_5 = (q_loss_B.sum(), v_loss_B.sum(), q_2B.mean(0).sum(), v_2B.mean(0).sum(), loss)
                     sums += torch.stack([each.detach().double().cpu() for each in seen_5])

@@ -127,8 +127,8 @@ class _Leader:
     def __init__(self, calls: JointCalls, name: str, shared: Any, methods: frozenset[str]) -> None:
         self._calls, self._name, self._shared, self._methods = calls, name, shared, methods
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]  # isinstance() sees the shared object
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # isinstance() sees the shared object
         return type(self._shared)
 
     def __getattr__(self, name: str) -> Any:

@@ -27,6 +27,7 @@ class Connected(ProcessGroup):
     """A process whose broadcasts go over a wire."""
 
     __slots__ = ("wire",)
+    wire: Wire
 
     def __init__(self, rank: int, wire: Wire) -> None:
         super().__init__(rank, 2)
