@@ -25,7 +25,7 @@ from .archer_pretraining import pretrain_critic
 from .archer_settings import ArcherConfig
 from .collect.collect import Experience, NothingPlayed
 from .collect.resample import Fresh, fresh_utterances
-from .critics.encoders import encoder_named
+from .critics.encoders import encoder_named, is_language_model
 from .critics.gate import CriticGate
 from .critics.replay import Replay
 from .critics.token_values import token_values
@@ -208,18 +208,22 @@ def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
     """Build the critic, its replay and the other parts of an opened run; a resumed run restores them."""
     encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
     shared: dict[str, Any] = {"seed": config.seed, "dump": run.folder.dump, "scorer": run.learner.scorer}
-    critic = UtteranceCritic(encoder, config.critic_model, **shared)
+    sharded = is_language_model(config.critic_model.encoder)
+    critic = UtteranceCritic(encoder, config.critic_model, **shared, sharded=sharded)
+    run.state.keep("critic", critic)
     rule = ArcherRule(
         config.critic, config.gamma, config.min_target, config.expectile, lam=config.td_lambda, steps=config.td_steps
     )
     baseline = None
     if config.baseline == "token":
-        baseline = token_values(config.values, run.model, run.start.tokenizer, **shared)
-        run.state.keep("baseline", baseline)
+        values = token_values(config.values, run.model, run.start.tokenizer, **shared)
+        run.state.keep("baseline", values)
+        baseline = run.together.lead("baseline", values, "values", "final", "fit")
     reference = run.reference(config.loss.kl, config.model)
-    parts = Hierarchy(critic, rule, Replay(config.replay), baseline, reference)
-    run.state.keep("critic", parts.critic)
-    run.state.keep("replay", parts.replay)
+    led = run.together.lead("critic", critic, "q", "v", "advantage", "update")
+    parts = Hierarchy(led, rule, Replay(config.replay), baseline, reference)
+    if run.world.is_main:  # the others get their batches from it
+        run.state.keep("replay", parts.replay)
     return parts
 
 

@@ -35,7 +35,6 @@ from .learning.entropy import EntropyHistory
 from .learning.groups import Group
 from .learning.kl import kl_in_reward, reference_metrics
 from .learning.learner import Learner, Update
-from .learning.main_process import run_on_main
 from .learning.normalizers import Normalizer, normalizer
 from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
@@ -165,8 +164,9 @@ class Parts:
         entropies = None
         if config.algorithm.needs_values:
             shared: dict[str, Any] = {"seed": config.seed, "dump": run.folder.dump, "scorer": run.learner.scorer}
-            critic = token_values(config.values, run.model, run.start.tokenizer, **shared)
-            run.state.keep("critic", critic)
+            values = token_values(config.values, run.model, run.start.tokenizer, **shared)
+            run.state.keep("critic", values)
+            critic = run.together.lead("critic", values, "values", "final", "fit")
         elif isinstance(config.algorithm, IStar):
             critic = preferences(run.learner, **config.algorithm.model_dump(include={"lr", "beta", "epochs"}))
             run.state.keep("preferences", critic)
@@ -187,7 +187,7 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
         config, run = self.config, self.run
         if config.branching is not None:
             options = config.episodes.options(seed=config.seed)
-            await run_on_main(run.world, lambda: refuse_unforkable(run.pool, run.sampler.peek(1)[0], options))
+            await refuse_unforkable(run.pool, run.sampler.peek(1)[0], options)
 
     async def collect(self) -> Drawn:
         config, run = self.config, self.run

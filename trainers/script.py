@@ -76,7 +76,7 @@ def _trained(
         where = f" in {config.out}" if config else ""
         if leads:
             _complain("interrupted", f"stopped; the run{where} continues with --resume")
-        return INTERRUPTED
+        return INTERRUPTED if leads else 0  # torchrun would end process 0 while it still writes
     if leads:
         lines = [result.note, result.success, f"{result.steps} steps; model: {result.model}"]
         print(*filter(None, lines), sep="\n")

@@ -61,7 +61,8 @@ class SelfPlayConfig(LoopConfig):
         episodes = self.tasks_per_step * self.proposals * (1 + self.group_size)  # if every question is verified
         updates = self.steps * self.epochs * parts_of(episodes, self.minibatch)
         optimizer = self.optimizer.until(updates)
-        return Plan("self-play", optimizer, family=_game(self).family, correction=self.is_mode)
+        family = _game(self).family
+        return Plan("self-play", optimizer, family=family, many_processes=True, correction=self.is_mode)
 
 
 class SelfPlayTrainer(Trainer[SelfPlayConfig]):

@@ -15,7 +15,8 @@ from trial import Trial, commit, random_model, random_rows, start
 
 from turnwise.inference.policy import Sampling
 from turnwise.inference.transformers_policy import TransformersPolicy
-from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig, backbone_copy
+from turnwise.trainers.critics.backbone_copy import backbone_copy
+from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.reference import Reference

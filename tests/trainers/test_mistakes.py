@@ -7,9 +7,9 @@ import pytest
 from turnwise.errors import ConfigError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.inference.value_guided import ActionValues, ValueGuidedModel
+from turnwise.trainers.critics.backbone_copy import backbone_copy
 from turnwise.trainers.critics.encoder import AdapterConfig
 from turnwise.trainers.critics.shared_backbone import SharedEncoder
-from turnwise.trainers.critics.token_values import backbone_copy
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.options import configured
 

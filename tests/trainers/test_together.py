@@ -51,17 +51,19 @@ def start(config: Config, processes: int, *, script: str = "loop") -> subprocess
 
 
 @pytest.mark.shift
-def test_process_0_sends_weights_to_servers_and_all_judge_them(tmp_path: Path, cloned: Path) -> None:
+@pytest.mark.parametrize("overlap", [False, True])
+def test_process_0_sends_weights_to_servers_and_all_judge_them(tmp_path: Path, cloned: Path, overlap: bool) -> None:
     model, tokenizer = load_model(cloned / "model")
     with FakeServer(model, tokenizer) as server:
-        settings = {"steps": 2, "server": {"urls": [server.url]}}
+        settings = {"steps": 3, "server": {"urls": [server.url]}, "overlap": {"enabled": overlap}}
         running = start(small.looping(tmp_path / "run", cloned / "model", **settings), 2)
         said, _ = running.communicate(timeout=240)
         assert running.returncode == 0, said
     for line in read_metrics(tmp_path / "run" / "metrics.jsonl"):
         if "return" in line:
-            assert line["mismatch_max"] < 1e-4
             assert line["sync/canary_gap_max"] < 1e-4
+            assert line.get("overlap/staleness_max", 0.0) <= float(overlap)
+            assert overlap or line["mismatch_max"] < 1e-4
 
 
 def learnt(folder: Path) -> list[dict[str, float]]:

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
+from ..critics.critic_rule import Known
 from ..critics.multi_step import lambda_values, n_step_values
 from ..critics.transitions import Transition
-from ..critics.utterance import Known, UtteranceCritic
+from ..critics.utterance import UtteranceCritic
 from ..critics.values import Values
 from ..learning.advantages import leave_one_out
 from ..learning.rows import Rows

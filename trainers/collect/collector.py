@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode
 from ..learning.groups import Group
-from ..learning.main_process import run_on_main
-from ..learning.parallel import ProcessGroup
 from .async_rollouts import AsyncRollouts, Source
 from .collect import Collected, collect
 from .sampler import round_seed
@@ -22,16 +19,14 @@ class StepCollector:
 
     Args:
         source: everything that playing episodes needs.
-        world: the processes that learn together; the main one plays.
         pending: finished episodes of an interrupted step, which are not played again.
     """
 
     background = None
 
-    def __init__(self, source: Source, world: ProcessGroup, pending: list[Episode]) -> None:
+    def __init__(self, source: Source, pending: list[Episode]) -> None:
         self.pending = pending
         self._source = source
-        self._world = world
         self._asked = 0
         self._played: list[Group] = []
 
@@ -58,8 +53,16 @@ class StepCollector:
         # ``pending`` says which of them are done.
         seed = round_seed("train", source.seed, step)
         options = source.options.model_copy(update={"seed": seed, "group_size": group_size})
-        play = partial(collect, source.pool, source.agent, drawn, options=options, strategy=strategy, first=first)
-        collected = await run_on_main(self._world, lambda: play(done=tuple(self.pending), keep=self.pending))
+        collected = await collect(
+            source.pool,
+            source.agent,
+            drawn,
+            options=options,
+            strategy=strategy,
+            first=first,
+            done=tuple(self.pending),
+            keep=self.pending,
+        )
         self._played += collected.groups
         return replace(collected, extra={**collected.extra, **source.sampler.metrics()})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -38,7 +40,8 @@ class Fresh:
 async def fresh_utterances(agent: ChatAgent, states: Sequence[tuple[int, ...]], rng: Rng) -> Fresh:
     """Sample one utterance per state, all at once, by the agent's policy as it would act there.
 
-    Every request has a seed of its own, which follows from ``rng``'s key and the index of the state.
+    Every request has a seed of its own, which follows from ``rng``'s key and the index of the state. Requests in the
+    same state are one session, so the server that has read it for one of them has its prefix cached for the others.
 
     Raises:
         PromptTooLongError: a state leaves no room for an action.
@@ -47,8 +50,8 @@ async def fresh_utterances(agent: ChatAgent, states: Sequence[tuple[int, ...]], 
     seeds = [rng.getrandbits(53) for _ in states]
     said = await asyncio.gather(
         *(
-            agent.policy.generate(state, replace(agent.sampling, seed=seed), session=f"fresh-{place}")
-            for place, (state, seed) in enumerate(zip(states, seeds, strict=True))
+            agent.policy.generate(state, replace(agent.sampling, seed=seed), session=f"fresh-{_number(state)}")
+            for state, seed in zip(states, seeds, strict=True)
         )
     )
     aborted = sum(completion.finish is Finish.ABORT for completion in said)
@@ -61,3 +64,8 @@ async def fresh_utterances(agent: ChatAgent, states: Sequence[tuple[int, ...]], 
         ),
         sum(completion.finish is Finish.LENGTH for completion in said),
     )
+
+
+def _number(state: Sequence[int]) -> int:
+    """Return a number that is equal for equal states, in every process."""
+    return zlib.crc32(array("q", state).tobytes())

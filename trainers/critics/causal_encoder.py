@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import Qwen3Config, Qwen3Model
 
 from ...errors import UsageError
+from ..learning.parallel import ALONE, ProcessGroup
 from . import prefix_trees
 from .encoder import EncoderConfig
 
@@ -48,7 +49,9 @@ class CausalEncoder(nn.Module):
         """See ``Encoder``."""
         return self.read(sequences)
 
-    def read(self, sequences: Sequence[tuple[int, ...]], *, tokens: int = 16384) -> Tensor:
+    def read(
+        self, sequences: Sequence[tuple[int, ...]], *, tokens: int | None = 16384, world: ProcessGroup = ALONE
+    ) -> Tensor:
         """See ``PrefixEncoder``."""
         longest = max((len(ids) for ids in sequences), default=0)
         if self.context is not None and longest > self.context:
@@ -56,7 +59,7 @@ class CausalEncoder(nn.Module):
                 f"the critic is to read {longest} tokens, and its encoder holds {self.context}: it would judge what it "
                 "has not read; use a shorter agent.context (last:K), or an encoder with a longer context"
             )
-        return prefix_trees.read(sequences, self._hidden, linear=self._linear, tokens=tokens)
+        return prefix_trees.read(sequences, self._hidden, linear=self._linear, tokens=tokens, world=world)
 
     def parts(self, sequences: Sequence[tuple[int, ...]], *, tokens: int) -> list[list[int]]:
         """See ``PrefixEncoder``."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Literal, Protocol, Self, cast, runtime_checkable
+from typing import Any, Literal, Protocol, Self, cast, runtime_checkable
 
 import pydantic
 import torch
@@ -12,6 +13,8 @@ from transformers import BertConfig, BertModel
 
 from ...config import Config
 from ...errors import UsageError
+from ..learning.parallel import ALONE, ProcessGroup
+from .divided import divided
 from .sequences import right_padded
 
 
@@ -51,8 +54,10 @@ class PairEncoder(Protocol):
 class PrefixEncoder(Protocol):
     """A causal encoder, which reads sequences that begin alike in one pass: the states and utterances of an episode."""
 
-    def read(self, sequences: Sequence[tuple[int, ...]], *, tokens: int) -> Tensor:
+    def read(self, sequences: Sequence[tuple[int, ...]], *, tokens: int | None, world: ProcessGroup = ALONE) -> Tensor:
         """Return the vectors of B sequences, ``[B, H]``, in forward passes of at most ``tokens`` padded tokens.
+
+        With ``tokens = None`` there is one pass; several processes divide the passes.
 
         Raises:
             UsageError: a sequence is longer than what the encoder can read.
@@ -73,7 +78,7 @@ class CountingEncoder(Protocol):
         ...
 
 
-EncoderKind = Literal["nano", "causal", "copy", "transformers", "shared"]
+EncoderKind = Literal["nano", "causal", "copy", "transformers", "shared", "frozen"]
 TooLong = Literal["error", "drop_oldest"]
 
 
@@ -105,7 +110,8 @@ class EncoderConfig(Config):
     kind: EncoderKind = "nano"
     """``nano`` reads states and utterances apart. ``causal`` reads each row of an episode once. Both are built over the
     policy's vocabulary. ``copy`` is ``causal``, starting as a copy of the policy's backbone. ``transformers`` is loaded
-    from a folder. ``shared`` is the policy's own backbone with adapters."""
+    from a folder. ``shared`` is the policy's own backbone with adapters. ``frozen`` is that backbone without adapters:
+    only the heads learn, and every state and utterance is read once. Both need a policy with ``lora``."""
     pretrained: PretrainedConfig = PretrainedConfig()
     """Settings of ``transformers``."""
     adapter: AdapterConfig = AdapterConfig()
@@ -118,6 +124,9 @@ class EncoderConfig(Config):
     """Attention heads."""
     intermediate: int = pydantic.Field(default=192, ge=1)
     """Width inside the MLP of a block."""
+    features: int = pydantic.Field(default=65_536, ge=1)
+    """Vectors that ``frozen`` keeps in memory, of 4 bytes per unit of the policy's width; beyond them, those that were
+    not used for longest are read again."""
     initializer_range: float = pydantic.Field(default=0.05, gt=0)
     """Standard deviation of the initial weights; 0.02, the usual one, is too small at these widths."""
 
@@ -183,26 +192,38 @@ class NanoEncoder(nn.Module):
         return cast(Tensor, self.body(ids.to(device), attention_mask=real.to(device)).pooler_output.float())
 
 
-def encode(encoder: Encoder, sequences: Sequence[tuple[int, ...]], *, tokens: int = 16384) -> Tensor:
+def encode(
+    encoder: Encoder,
+    sequences: Sequence[tuple[int, ...]],
+    *,
+    tokens: int | None = 16384,
+    world: ProcessGroup = ALONE,
+) -> Tensor:
     """Encode any number of sequences: each different one once, similar lengths together.
 
     Args:
         encoder: encoder to use.
         sequences: B sequences in any order; they may repeat.
-        tokens: padded tokens in one forward pass; a single sequence may exceed it.
+        tokens: padded tokens in one forward pass; a single sequence may exceed it. ``None`` for a single pass.
+        world: processes that divide the passes; several compute no gradient.
 
     Returns:
         ``[B, H]``.
     """
     if isinstance(encoder, PrefixEncoder):
-        return encoder.read(sequences, tokens=tokens)
-    parts, place_B = _parts([(sequence,) for sequence in sequences], tokens)
-    vectors = torch.cat([encoder([sequence for (sequence,) in part]) for part in parts])
+        return encoder.read(sequences, tokens=tokens, world=world)
+    parts, place_B = _parts([(sequence,) for sequence in sequences], tokens, world)
+    vectors = divided(parts, lambda part: encoder([sequence for (sequence,) in part]), world)
     return vectors[place_B.to(vectors.device)]
 
 
 def encode_pairs(
-    encoder: Encoder, states: Sequence[tuple[int, ...]], actions: Sequence[tuple[int, ...]], *, tokens: int = 16384
+    encoder: Encoder,
+    states: Sequence[tuple[int, ...]],
+    actions: Sequence[tuple[int, ...]],
+    *,
+    tokens: int | None = 16384,
+    world: ProcessGroup = ALONE,
 ) -> tuple[Tensor, Tensor]:
     """Encode states, and the utterances in them: separately, or together by an encoder that can.
 
@@ -210,15 +231,19 @@ def encode_pairs(
         ``[B, H]`` of states and of utterances.
     """
     if isinstance(encoder, PrefixEncoder):
-        state_BH, action_BH, _ = encode_steps(encoder, states, actions, (), tokens=tokens)
+        state_BH, action_BH, _ = encode_steps(encoder, states, actions, (), tokens=tokens, world=world)
         return state_BH, action_BH
+    how: dict[str, Any] = {"tokens": tokens, "world": world}
     if not isinstance(encoder, PairEncoder):
-        return encode(encoder, states, tokens=tokens), encode(encoder, actions, tokens=tokens)
-    parts, place_B = _parts(list(zip(states, actions, strict=True)), tokens)
-    read = [encoder.pairs([state for state, _ in part], [action for _, action in part]) for part in parts]
-    state_RH, action_RH = torch.cat([state for state, _ in read]), torch.cat([action for _, action in read])
-    place_B = place_B.to(state_RH.device)
-    return state_RH[place_B], action_RH[place_B]
+        return encode(encoder, states, **how), encode(encoder, actions, **how)
+    parts, place_B = _parts(list(zip(states, actions, strict=True)), tokens, world)
+
+    def read(part: Sequence[tuple[tuple[int, ...], ...]]) -> Tensor:
+        return torch.cat(encoder.pairs([state for state, _ in part], [action for _, action in part]), dim=-1)
+
+    both_R2H = divided(parts, read, world)
+    state_BH, action_BH = both_R2H[place_B.to(both_R2H.device)].chunk(2, dim=-1)
+    return state_BH, action_BH
 
 
 def encode_steps(
@@ -227,7 +252,8 @@ def encode_steps(
     actions: Sequence[tuple[int, ...]],
     following: Sequence[tuple[int, ...]],
     *,
-    tokens: int = 16384,
+    tokens: int | None = 16384,
+    world: ProcessGroup = ALONE,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Encode B states with an utterance in each, and N states that follow, which may be none.
 
@@ -236,11 +262,12 @@ def encode_steps(
     """
     if isinstance(encoder, PrefixEncoder):
         said = [(*state, *action) for state, action in zip(states, actions, strict=True)]
-        vectors = encoder.read([*states, *said, *following], tokens=tokens)
+        vectors = encoder.read([*states, *said, *following], tokens=tokens, world=world)
         count = len(states)
         return vectors[:count], vectors[count : 2 * count], vectors[2 * count :]
-    state_BH, action_BH = encode_pairs(encoder, states, actions, tokens=tokens)
-    return state_BH, action_BH, encode(encoder, following, tokens=tokens) if following else state_BH[:0]
+    how: dict[str, Any] = {"tokens": tokens, "world": world}
+    state_BH, action_BH = encode_pairs(encoder, states, actions, **how)
+    return state_BH, action_BH, encode(encoder, following, **how) if following else state_BH[:0]
 
 
 def pair_batches(
@@ -271,7 +298,7 @@ def pair_batches(
 
 
 def _parts(
-    wanted: Sequence[tuple[tuple[int, ...], ...]], tokens: int
+    wanted: Sequence[tuple[tuple[int, ...], ...]], tokens: int | None, world: ProcessGroup
 ) -> tuple[list[list[tuple[tuple[int, ...], ...]]], Tensor]:
     """Split the distinct ones of B sequences or pairs into forward passes; also return the index of each of the B."""
     if not wanted:
@@ -283,8 +310,9 @@ def _parts(
     different = sorted(set(wanted), key=lambda one: (size(one), one))
     place = {one: index for index, one in enumerate(different)}
     parts: list[list[tuple[tuple[int, ...], ...]]] = []
+    most = math.inf if tokens is None else world.fair(tokens, sum(map(size, different)))
     for one in different:  # sorted by length, so a part is padded to the newest
-        if not parts or (len(parts[-1]) + 1) * size(one) > tokens:
+        if not parts or (len(parts[-1]) + 1) * size(one) > most:
             parts.append([])
         parts[-1].append(one)
     return parts, torch.tensor([place[one] for one in wanted])

@@ -7,11 +7,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from .backbone_copy import backbone_copy
 from .causal_encoder import CausalEncoder, nano_backbone
 from .encoder import EncoderConfig, NanoEncoder
+from .frozen_backbone import FrozenEncoder
 from .shared_backbone import SharedEncoder
-from .token_values import backbone_copy
 from .transformers_encoder import TransformersEncoder
+
+
+def is_language_model(config: EncoderConfig) -> bool:
+    """Whether the encoder is a language model of the critic's own, which several processes have to shard."""
+    return config.kind == "copy"
 
 
 def encoder_named(config: EncoderConfig, model: Any, tokenizer: Any, *, seed: int = 0) -> nn.Module:
@@ -30,6 +36,8 @@ def encoder_named(config: EncoderConfig, model: Any, tokenizer: Any, *, seed: in
     device: torch.device = next(model.parameters()).device
     if config.kind == "shared":
         return SharedEncoder(model, config.adapter, seed=seed)
+    if config.kind == "frozen":
+        return FrozenEncoder(model, capacity=config.features)
     if config.kind == "transformers":
         return TransformersEncoder.load(config.pretrained, tokenizer, device=device)
     if config.kind == "copy":

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
+from ..learning.parallel import ALONE, ProcessGroup
+from .divided import divided
 from .sequences import batches, right_padded
 
 Ids = tuple[int, ...]
@@ -55,8 +57,13 @@ class Forest:
     tree_of: list[int]
     place_of: list[int]
 
-    def passes(self, tokens: int) -> list[list[int]]:
-        """Split the trees into forward passes of at most ``tokens`` padded tokens; plain rows need no mask."""
+    def passes(self, tokens: int | None) -> list[list[int]]:
+        """Split the trees into forward passes of at most ``tokens`` padded tokens; plain rows need no mask.
+
+        With ``None``, all trees are in one pass.
+        """
+        if tokens is None:
+            return [list(range(len(self.trees)))]
         parts: list[list[int]] = []
         for branches in (False, True):
             numbers = [number for number, tree in enumerate(self.trees) if tree.branches is branches]
@@ -104,30 +111,42 @@ def forest(sequences: Sequence[Ids], *, linear: int) -> Forest:
     return Forest(trees, tree_of, place_of)
 
 
-def read(sequences: Sequence[Ids], forward: Forward, *, linear: int, tokens: int) -> Tensor:
+def read(
+    sequences: Sequence[Ids],
+    forward: Forward,
+    *,
+    linear: int,
+    tokens: int | None,
+    world: ProcessGroup = ALONE,
+) -> Tensor:
     """Return what a causal model computes at the last token of each of B sequences, ``[B, H]``.
 
     Args:
         sequences: sequences in any order; they may repeat.
         forward: the model.
         linear: see ``forest``.
-        tokens: padded tokens in one forward pass; a single tree may exceed it.
+        tokens: padded tokens in one forward pass; a single tree may exceed it. ``None`` for a single pass.
+        world: processes that divide the passes; several compute no gradient.
     """
     found = forest(sequences, linear=linear)
-    vectors: list[Tensor] = []
-    order: list[int] = []
-    for part in found.passes(tokens):
+    budget = None if tokens is None else world.fair(tokens, sum(len(tree.ids) for tree in found.trees))
+    passes = found.passes(budget)
+    pass_of = {number: part for part in passes for number in part}
+
+    def vectors(members: Sequence[int]) -> Tensor:
+        part = pass_of[found.tree_of[members[0]]]
         trees = [found.trees[number] for number in part]
         ids_BL, _ = right_padded([tree.ids for tree in trees])
-        layout = _layout(trees) if trees[0].branches else (None, None)
+        layout = _layout(trees) if any(tree.branches for tree in trees) else (None, None)
         hidden_XH = forward(ids_BL, *layout).flatten(0, 1)
         row = {number: row for row, number in enumerate(part)}
-        members = found.members(part)
         places = [row[found.tree_of[index]] * ids_BL.shape[1] + found.place_of[index] for index in members]
-        vectors.append(hidden_XH[torch.tensor(places, device=hidden_XH.device)])
-        order += members
-    read_BH = torch.cat(vectors)
-    return read_BH[torch.argsort(torch.tensor(order)).to(read_BH.device)]
+        return hidden_XH[torch.tensor(places, device=hidden_XH.device)]
+
+    parts = [found.members(part) for part in passes]
+    read_BH = divided(parts, vectors, world)
+    order = torch.tensor([index for part in parts for index in part])
+    return read_BH[torch.argsort(order).to(read_BH.device)]
 
 
 def _layout(trees: Sequence[Tree]) -> tuple[Tensor, Tensor]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import peft
 import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, register_fsdp_forward_method
 
 from ...errors import UsageError
 from .encoder import AdapterConfig
@@ -41,17 +42,7 @@ class SharedEncoder(nn.Module):
     def __init__(self, model: Any, config: AdapterConfig, *, adapter: str = "critic", seed: int = 0) -> None:
         super().__init__()
         model = model.get_base_model() if isinstance(model, peft.PeftModel) else model
-        if not _layers(model):
-            raise UsageError(
-                "a shared critic reads through adapters on a frozen policy, and this policy has none: train it with "
-                "LoRA, or choose the critic encoder nano or transformers"
-            )
-        base = [name for name, parameter in model.named_parameters() if parameter.requires_grad and "lora_" not in name]
-        if base:
-            raise UsageError(
-                f"the policy's base learns too ({base[0]} and {len(base) - 1} more): what the critic reads through "
-                "would move under it; train the policy's adapter alone"
-            )
+        refuse_unfrozen(model)
         # Not a submodule: base and actor belong to other modules.
         object.__setattr__(self, "_model", model)
         self.config, self.adapter = config, adapter
@@ -98,7 +89,7 @@ class SharedEncoder(nn.Module):
             r=self.config.rank, lora_alpha=self.config.alpha, lora_dropout=0.0, target_modules=self.config.targets
         )
         before = set(_layers(model))
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), _active(model):
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), active_adapters(model):
             torch.manual_seed(seed)
             warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several adapters are intended
             try:
@@ -125,15 +116,37 @@ class SharedEncoder(nn.Module):
             )
         device = self.weights[0].device
         ids_BL, _ = right_padded(sequences)  # padding is on the right, so a causal model needs no mask
-        with _active(self._policy, self.adapter):
-            hidden_BLH = self._policy.base_model(input_ids=ids_BL.to(device), use_cache=False).last_hidden_state
+        with active_adapters(self._policy, [self.adapter]):
+            hidden_BLH = backbone_of(self._policy)(input_ids=ids_BL.to(device), use_cache=False).last_hidden_state
         row_B = torch.arange(len(sequences), device=device)
         return [hidden_BLH[row_B, place_B.to(device)].float() for place_B in places]
 
 
+def refuse_unfrozen(model: Any) -> None:
+    """Refuse a policy without a frozen base that a critic could read with.
+
+    Raises:
+        UsageError: the policy has no adapters, or its base is trained too.
+    """
+    if not _layers(model):
+        raise UsageError(
+            "a shared critic reads through adapters on a frozen policy, and this policy has none: train it with "
+            "LoRA, or choose the critic encoder nano or transformers"
+        )
+    base = [name for name, parameter in model.named_parameters() if parameter.requires_grad and "lora_" not in name]
+    if base:
+        raise UsageError(
+            f"the policy's base learns too ({base[0]} and {len(base) - 1} more): what the critic reads through "
+            "would move under it; train the policy's adapter alone"
+        )
+
+
 @contextmanager
-def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
-    """Activate an adapter for a block, and restore the active ones after it; trainable weights stay the same."""
+def active_adapters(model: Any, adapters: Sequence[str] | None = None) -> Iterator[None]:
+    """Activate adapters for a block (``None``: change nothing), and restore the active ones after it.
+
+    Trainable weights stay the same.
+    """
     before = [(layer, list(layer.active_adapters)) for layer in _layers(model)]
     learning = {parameter for parameter in model.parameters() if parameter.requires_grad}
 
@@ -144,11 +157,22 @@ def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
             parameter.requires_grad_(parameter in learning)
 
     try:
-        if adapter is not None:
-            use([(layer, [adapter]) for layer, _ in before])
+        if adapters is not None:
+            use([(layer, list(adapters)) for layer, _ in before])
         yield
     finally:
         use(before)
+
+
+def backbone_of(model: Any) -> Callable[..., Any]:
+    """Return the forward pass of a model's backbone; a sharded model is gathered for it as for its own."""
+    if not isinstance(model, FSDPModule):
+        return cast(Callable[..., Any], model.base_model)
+    whole: Any = model
+    if not hasattr(whole, "read_backbone"):
+        whole.read_backbone = lambda **inputs: whole.base_model(**inputs)
+        register_fsdp_forward_method(whole, "read_backbone")
+    return cast(Callable[..., Any], whole.read_backbone)
 
 
 def _layers(model: Any) -> list[BaseTunerLayer]:

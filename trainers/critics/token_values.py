@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NoReturn
 
 import pydantic
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
-from transformers import AutoModelForCausalLM
 
 from ...config import Config
 from ...errors import UsageError
 from ...inference.nano import NanoConfig, build_model
-from ...inference.transformers_policy import load_weights
-from ...inference.value_guided import ValueGuidedModel
 from ...tasks.rng import Rng
 from ..learning.diverged import diverged
 from ..learning.learner import Beta
 from ..learning.logprobs import row_lengths
-from ..learning.lora import adapted, merged
-from ..learning.parallel import unsharded
+from ..learning.parallel import Part, ProcessGroup, shard, unsharded
 from ..learning.rates import refuse_high_rate
 from ..learning.rows import Rows
 from ..learning.scorer import Scorer
+from ..learning.sharded_state import load_unsharded, optimizer_state, reshard
+from .backbone_copy import backbone_copy
 from .scaling import TargetScale
 from .sequences import batches, last_places, right_padded
 
@@ -81,13 +77,17 @@ class TokenValues:
     Inputs and outputs are in units of reward. Inside, the head works in units of the targets' mean and deviation. When
     these move, the head is rewritten so that no value changes: advantages are exact (see ``TargetScale``).
 
+    Processes that learn together shard backbone and head, and divide the rows. All of them call every method with the
+    same arguments, and get the same results. The loss is a sum with one normalizer for all rows.
+
     Args:
         backbone: causal model ``backbone(input_ids=).last_hidden_state``, trained in place.
         width: size of its last hidden state.
         options: settings.
         seed: seed of the order of minibatches.
         dump: file for a batch with a non-finite loss.
-        scorer: how the backbone computes; the head is 32-bit, and ``options`` has its own size of micro-batches.
+        scorer: how the backbone computes, and in which processes; the head is 32-bit, and ``options`` has its own size
+            of micro-batches.
     """
 
     def __init__(
@@ -100,23 +100,29 @@ class TokenValues:
         dump: Path | None = None,
         scorer: Scorer | None = None,
     ) -> None:
-        self.backbone = backbone.eval().requires_grad_(True)
+        self.scorer = scorer or Scorer()
+        self.backbone = shard(backbone.eval().requires_grad_(True), self.world)
         self.options = options
         self.seed = seed
         self.dump = dump
-        self.scorer = scorer or Scorer()
         self.fits = 0
         self._device = next(backbone.parameters()).device
         self._context = getattr(getattr(backbone, "config", None), "max_position_embeddings", None)
         self.head = nn.Linear(width, 1).to(self._device)
         nn.init.zeros_(self.head.weight)  # the first value of every state is the center of the scale
         nn.init.zeros_(self.head.bias)
+        shard(self.head, self.world)
         center, spread = (options.center, options.spread) if options.scale == "fixed" else (0.0, 1.0)
         self.scale = TargetScale([self.head], center, spread, memory=options.memory)
         self._parameters = [*self.backbone.parameters(), *self.head.parameters()]
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
         )
+
+    @property
+    def world(self) -> ProcessGroup:
+        """The processes that learn together."""
+        return self.scorer.world
 
     @torch.no_grad()
     def values(self, rows: Rows) -> Tensor:
@@ -126,9 +132,11 @@ class TokenValues:
             UsageError: a row is longer than the critic's context.
         """
         value_T = torch.zeros(len(rows))
-        for part, place in self._parts(rows):
-            value_T[place[part.mask]] = self.scale.value(self._outputs(part)).cpu()
-        return value_T
+        for part in self._parts(rows):
+            value_N = self.scale.value(self._outputs(part.rows)).cpu()
+            if part.counts:
+                value_T[part.place_T[part.rows.mask]] = value_N
+        return self.world.all_reduce(value_T)
 
     @torch.no_grad()
     def final(self, prompts: Sequence[tuple[int, ...]]) -> Tensor:
@@ -140,9 +148,12 @@ class TokenValues:
         if not all(prompts):
             raise UsageError("an empty prompt shows no state, so it has no value")
         value_B = torch.zeros(len(prompts))
-        for part in batches(prompts, self.options.microbatch_tokens):
-            value_B[part] = self.scale.value(self._last([prompts[number] for number in part])).cpu()
-        return value_B
+        parts = batches(prompts, self.world.fair(self.options.microbatch_tokens, sum(map(len, prompts))))
+        for number, counts in self.world.shares(len(parts)):
+            read_N = self.scale.value(self._last([prompts[index] for index in parts[number]])).cpu()
+            if counts:
+                value_B[parts[number]] = read_N
+        return self.world.all_reduce(value_B)
 
     def fit(self, rows: Rows, target_T: Tensor) -> dict[str, float]:
         """Regress the values of the sampled tokens on targets.
@@ -164,6 +175,7 @@ class TokenValues:
         if not torch.isfinite(target_T[used_T]).all():
             self._diverged(rows, target_T, "a target is not finite")
         if self.options.scale == "running":
+            reshard(self.head)
             self.scale.follow(target_T[used_T], rows.weight[used_T])
         before_T = self.values(rows)
         numbers = torch.unique(rows.row[used_T]).tolist()
@@ -185,21 +197,21 @@ class TokenValues:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all state of the next ``fit``."""
+        """Return all state of the next ``fit``, unsharded, for any number of processes to continue."""
         return {
-            "backbone": self.backbone.state_dict(),
-            "head": self.head.state_dict(),
+            "backbone": unsharded(self.backbone.state_dict()),
+            "head": unsharded(self.head.state_dict()),
             "scale": self.scale.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
+            "optimizer": unsharded(self._optimizer.state_dict()),
             "fits": self.fits,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``."""
-        self.backbone.load_state_dict(state["backbone"])
-        self.head.load_state_dict(state["head"])
+        load_unsharded(self.backbone, state["backbone"])
+        load_unsharded(self.head, state["head"])
         self.scale.load_state_dict(state["scale"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        self._optimizer.load_state_dict(optimizer_state(state["optimizer"], self._parameters))
         self.fits = int(state["fits"])
 
     # -- the inside ---------------------------------------------------------------------------------------------
@@ -213,16 +225,18 @@ class TokenValues:
         self._optimizer.zero_grad(set_to_none=True)
         total = 0.0
         with self.scorer.differentiating(self.backbone):
-            for part, place in self._parts(rows):
-                place_N = place[part.mask]
+            for part in self._parts(rows):
+                mask = part.rows.mask
+                place_N = part.place_T[mask]
                 target_N, before_N = (self.scale.inside(x[place_N]).to(self._device) for x in (target_T, before_T))
-                weight_N = (part.weight[part.mask] / unit).to(self._device)
-                loss = (weight_N * self._loss(self._outputs(part), target_N, before_N)).sum()
-                if not torch.isfinite(loss):
-                    self._diverged(rows, target_T, f"the loss is {float(loss.detach())}")
-                loss.backward()  # type: ignore[no-untyped-call]
-                total += float(loss.detach())
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm))
+                weight_N = (part.rows.weight[mask] / unit).to(self._device)
+                loss = (weight_N * self._loss(self._outputs(part.rows), target_N, before_N)).sum()
+                (loss if part.counts else 0 * loss).backward()
+                total += float(loss.detach()) if part.counts else 0.0
+        total = float(self.world.all_reduce(torch.tensor(total, dtype=torch.float64)))
+        if not math.isfinite(total):  # nothing has moved, and every process sees the same sum
+            self._diverged(rows, target_T, f"the loss is {total}")
+        norm = float(unsharded(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm)))
         if not math.isfinite(norm):
             self._diverged(rows, target_T, f"the gradient norm is {norm}")
         self._optimizer.step()
@@ -241,9 +255,9 @@ class TokenValues:
             return 0.5 * (output_N - target_N).square()
         return nn.functional.huber_loss(output_N, target_N, reduction="none")
 
-    def _parts(self, rows: Rows) -> list[tuple[Rows, Tensor]]:
-        """Split rows into micro-batches, each with the indices of its tokens."""
-        return rows.numbered_microbatches(self.options.microbatch_tokens, layout=self.scorer.layout)
+    def _parts(self, rows: Rows) -> Iterator[Part]:
+        """Split rows into this process's micro-batches."""
+        return self.world.parts(rows, self.options.microbatch_tokens, layout=self.scorer.layout)
 
     def _outputs(self, rows: Rows) -> Tensor:
         """Return the head's output at the position that predicts each sampled token, ``[N]``, in units of the scale."""
@@ -286,7 +300,8 @@ class TokenValues:
     def _diverged(self, rows: Rows, target_T: Tensor, what: str) -> NoReturn:
         self._optimizer.zero_grad(set_to_none=True)
         happened, batch = f"after {self.fits} fits of the critic {what}", rows.columns() | {"target": target_T}
-        diverged(happened, f"{rows.tokens} tokens", batch, self.dump, rate="values.lr", learns="critic")
+        how: dict[str, Any] = {"rate": "values.lr", "learns": "critic", "writes": self.world.is_main}
+        diverged(happened, f"{rows.tokens} tokens", batch, self.dump, **how)
 
 
 def token_values(
@@ -318,30 +333,3 @@ def token_values(
         backbone = backbone_copy(model).float()  # 32-bit for a policy of any precision, since small steps must count
     refuse_high_rate("values.lr", options.lr, sum(each.numel() for each in backbone.parameters()), usual="about 1e-5")
     return TokenValues(backbone, int(backbone.config.hidden_size), options, seed=seed, dump=dump, scorer=scorer)
-
-
-def backbone_copy(model: Any) -> Any:
-    """Copy a causal language model without its output layer; adapters are merged into the copy.
-
-    If processes share a sharded model, all of them have to call it together. Each gets the same copy and fits it to the
-    same rows, so the copies stay the same.
-
-    Raises:
-        UsageError: the model is guided by values.
-    """
-    if isinstance(model, ValueGuidedModel):
-        raise UsageError(
-            "this model is guided by token values and cannot be the backbone of a critic; name the model that it was "
-            "made from, or set values.init=nano"
-        )
-    if hasattr(model, "merge_and_unload"):
-        return copy.deepcopy(model).merge_and_unload().base_model
-    if not adapted(model) and not any(isinstance(parameter, DTensor) for parameter in model.parameters()):
-        return copy.deepcopy(model.base_model)
-    state = unsharded(dict(model.state_dict()))
-    with torch.random.fork_rng(devices=[]):
-        made: Any = AutoModelForCausalLM
-        whole = made.from_config(copy.deepcopy(model.config))
-    load_weights(whole, merged(model, state) if adapted(model) else state)
-    like = next(model.parameters())
-    return whole.to(like.device, like.dtype).base_model

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, cast
 
 import pydantic
 import torch
@@ -18,9 +19,13 @@ from ...errors import UsageError
 from ..learning.activations import recomputable
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig
+from ..learning.parallel import ProcessGroup, shard, unsharded
 from ..learning.rates import refuse_high_rate
 from ..learning.scorer import Scorer
+from ..learning.sharded_state import load_unsharded, optimizer_state, reshard
+from .causal_encoder import CausalEncoder
 from .critic_networks import Networks
+from .critic_rule import CriticRule, Known
 from .encoder import (
     CountingEncoder,
     Encoder,
@@ -31,6 +36,7 @@ from .encoder import (
     encode_steps,
     pair_batches,
 )
+from .frozen_backbone import FrozenEncoder
 from .hl_gauss import HistogramConfig
 from .polyak import follow
 from .replay import packed
@@ -61,53 +67,12 @@ class CriticConfig(Config):
     """Optimizer of the critic (released code: learning rate 2e-5 for RoBERTa-base)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Inputs for the targets of a batch of B transitions, all without gradient.
-
-    Args:
-        reward_B: reward of the turn, ``[B]``.
-        done_B: whether the task ended with it, ``[B]``.
-        span_B: number of turns until the next state, ``[B]``.
-        return_B: recorded discounted return from the turn on, ``[B]``.
-        next_v_2B: V̄ of the next state by each slow head, ``[2, B]``; 0 without a next state.
-        taken_q_2B: Q̄ of the recorded utterance, ``[2, B]``.
-        fresh_q_2B: Q̄ of a newly sampled utterance in the same state, ``[2, B]``; ``None`` without one.
-    """
-
-    reward_B: Tensor
-    done_B: Tensor
-    span_B: Tensor
-    return_B: Tensor
-    next_v_2B: Tensor
-    taken_q_2B: Tensor
-    fresh_q_2B: Tensor | None = None
-
-    def part(self, place: Tensor) -> Known:
-        """Return the same for some of the transitions."""
-        fresh = None if self.fresh_q_2B is None else self.fresh_q_2B[:, place]
-        one = (self.reward_B[place], self.done_B[place], self.span_B[place], self.return_B[place])
-        return Known(*one, self.next_v_2B[:, place], self.taken_q_2B[:, place], fresh)
-
-
-class CriticRule(Protocol):
-    """The loss of the critic, which an algorithm defines."""
-
-    def losses(self, q_2B: Tensor, v_2B: Tensor, known: Known) -> tuple[Tensor, Tensor]:
-        """Return the loss of Q and of V for each transition, ``[B]`` each; the critic takes their means."""
-        ...
-
-    def targets(self, known: Known) -> tuple[Tensor, Tensor]:
-        """Return the targets of Q and of V, ``[2, B]`` each, for heads with another loss than squared errors."""
-        ...
-
-    def ahead(self, batch: Sequence[Transition], known: Known) -> Known:
-        """Return the same with values of next states that look several turns ahead, if the rule does."""
-        ...
-
-
 class UtteranceCritic:
     """ArCHer's critic (Zhou et al., arXiv 2402.19446): encodes state and utterance apart, and judges them together.
+
+    Processes that learn together divide the passes of every batch, and sum losses and gradients with one normalizer.
+    All of them call every method with the same arguments, and get the same results. Each has the whole critic, unless
+    ``sharded``.
 
     Args:
         encoder: an ``Encoder`` and a module; ``copy.deepcopy`` makes the slow copy, so an encoder that shares a frozen
@@ -115,7 +80,9 @@ class UtteranceCritic:
         config: settings of heads, Polyak averaging and optimizer; ``config.encoder`` is ignored.
         seed: seed of the heads' weights; the global generator keeps its state.
         dump: file for a batch with a non-finite loss.
-        scorer: how the models of the run compute; the encoder computes likewise, unless ``config.optimizer`` sets more.
+        scorer: how the models of the run compute, and in which processes; the encoder computes likewise, unless
+            ``config.optimizer`` sets more.
+        sharded: whether processes shard the critic, whose encoder is then a ``CausalEncoder``; for language models.
 
     Raises:
         UsageError: the learning rate would destroy so large an encoder.
@@ -129,20 +96,25 @@ class UtteranceCritic:
         seed: int = 0,
         dump: Path | None = None,
         scorer: Scorer | None = None,
+        sharded: bool = False,
     ) -> None:
         self.config = config
         self.dump = dump
         own, shared = config.optimizer.scorer(), scorer or Scorer()
         # A backbone shared with the policy is not recomputed: its adapters are switched back before the backward pass.
         recompute = (own.recompute or shared.recompute) and recomputable(encoder)
-        self.scorer = replace(own, autocast=own.autocast or shared.autocast, recompute=recompute)
+        autocast = own.autocast or shared.autocast
+        self.scorer = replace(own, autocast=autocast, recompute=recompute, world=shared.world)
         self.updates = 0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             online = Networks(encoder, config.head, config.histogram)
-        self._device = next(encoder.parameters()).device
+        self._device = next(chain(encoder.parameters(), encoder.buffers())).device
         self.online = online.to(self._device).eval()
         self.slow = copy.deepcopy(self.online).requires_grad_(False)
+        for networks in (self.online, self.slow) if sharded else ():
+            for module in (cast(CausalEncoder, networks.encoder).body, *networks.q_heads, *networks.v_heads):
+                shard(module, self.world)
         self._scale = TargetScale([*self.online.last_layers(), *self.slow.last_layers()], memory=MEMORY)
         self._trained = [parameter for parameter in self.online.parameters() if parameter.requires_grad]
         trained = sum(parameter.numel() for parameter in self._trained)
@@ -150,9 +122,14 @@ class UtteranceCritic:
         self._optimizer = config.optimizer.adamw(self._trained)
 
     @property
+    def world(self) -> ProcessGroup:
+        """The processes that learn together."""
+        return self.scorer.world
+
+    @property
     def reads_rows(self) -> bool:
         """Whether it reads a row once for all of its transitions, so that these belong into one batch."""
-        return isinstance(self.online.encoder, PrefixEncoder)
+        return isinstance(self.online.encoder, PrefixEncoder) and not isinstance(self.online.encoder, FrozenEncoder)
 
     @torch.no_grad()
     def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:
@@ -199,14 +176,16 @@ class UtteranceCritic:
             self._rescale(torch.tensor([transition.mc_return for transition in batch]))
         known = rule.ahead(batch, self.known(batch, fresh_actions))
         self._optimizer.zero_grad(set_to_none=True)
-        sums = torch.zeros(4, dtype=torch.float64)
+        sums = torch.zeros(5, dtype=torch.float64)
         pairs = [(t.state_ids, t.action_ids) for t in batch]
         encoder, tokens = cast(Encoder, self.online.encoder), self.scorer.microbatch_tokens
+        parts = pair_batches(encoder, pairs, tokens=self.world.fair(tokens, sum(len(s) + len(a) for s, a in pairs)))
         with self.scorer.differentiating(self.online.encoder):
-            for part in pair_batches(encoder, pairs, tokens=tokens):
+            for number, counts in self.world.shares(len(parts)):
+                part = parts[number]
                 place = torch.tensor(part)
                 states, actions = [pairs[index][0] for index in part], [pairs[index][1] for index in part]
-                state_BH, action_BH = self._read(self.online, states, actions)
+                state_BH, action_BH = self._read_part(states, actions)
                 q_2BK, v_2BK = self.online.q_outputs(state_BH, action_BH), self.online.v_outputs(state_BH)
                 q_2B, v_2B = self.online.values(q_2BK), self.online.values(v_2BK)
                 seen = known.part(place.to(q_2B.device))
@@ -216,13 +195,15 @@ class UtteranceCritic:
                     losses = zip((q_2BK, v_2BK), rule.targets(seen), strict=True)
                     q_loss_B, v_loss_B = (self.online.histogram.loss(out, target).sum(0) for out, target in losses)
                 loss = (q_loss_B.sum() + v_loss_B.sum()) / (len(batch) * self.online.get_buffer("units")[1].square())
-                if not torch.isfinite(loss):
-                    self._diverged(batch, fresh_actions, f"the critic's loss is {float(loss.detach())}")
-                loss.backward()  # type: ignore[no-untyped-call]
-                parts = (q_loss_B.sum(), v_loss_B.sum(), q_2B.mean(0).sum(), v_2B.mean(0).sum())
-                sums += torch.stack([part.detach().double().cpu() for part in parts])
+                (loss if counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
+                if counts:
+                    seen_5 = (q_loss_B.sum(), v_loss_B.sum(), q_2B.mean(0).sum(), v_2B.mean(0).sum(), loss)
+                    sums += torch.stack([each.detach().double().cpu() for each in seen_5])
+        *sums_4, whole = self.world.all_reduce(sums).tolist()
+        if not math.isfinite(whole):  # nothing has moved, and every process sees the same sum
+            self._diverged(batch, fresh_actions, f"the critic's loss is {whole}")
         norm = self._step(batch, fresh_actions)
-        means = dict(zip(("q_loss", "v_loss", "q", "v"), (sums / len(batch)).tolist(), strict=True))
+        means = dict(zip(("q_loss", "v_loss", "q", "v"), (each / len(batch) for each in sums_4), strict=True))
         means |= {"loss": means["q_loss"] + means["v_loss"], "grad_norm": norm}
         if self.online.histogram is not None:
             means["outside"] = self.online.histogram.outside(rule.targets(known)[0])
@@ -239,7 +220,9 @@ class UtteranceCritic:
         following = [t.next_ids for t in batch if not t.done]
         encoder, tokens = cast(Encoder, self.slow.encoder), self.scorer.microbatch_tokens
         with self.scorer.precision(self._device):
-            state_BH, action_BH, next_NH = encode_steps(encoder, states, actions, following, tokens=tokens)
+            state_BH, action_BH, next_NH = encode_steps(
+                encoder, states, actions, following, tokens=tokens, world=self.world
+            )
         judged_2B = self.slow.q(state_BH, action_BH)
         device = state_BH.device
         done_B = torch.tensor([t.done for t in batch], device=device)
@@ -253,20 +236,20 @@ class UtteranceCritic:
         return Known(reward_B, done_B, span_B, return_B, next_v_2B, judged_2B[:, : len(batch)], fresh)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all state of the next update."""
+        """Return all state of the next update, unsharded, for any number of processes to continue."""
         return {
-            "online": self.online.state_dict(),
-            "slow": self.slow.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
+            "online": unsharded(self.online.state_dict()),
+            "slow": unsharded(self.slow.state_dict()),
+            "optimizer": unsharded(self._optimizer.state_dict()),
             "updates": self.updates,
             "scale": self._scale.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``."""
-        self.online.load_state_dict(state["online"])
-        self.slow.load_state_dict(state["slow"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        load_unsharded(self.online, state["online"])
+        load_unsharded(self.slow, state["slow"])
+        self._optimizer.load_state_dict(optimizer_state(state["optimizer"], self._trained))
         self.updates = int(state["updates"])
         center, spread = self.online.get_buffer("units").tolist()  # all that older checkpoints have
         older = {"centre": center, "spread": spread, "seen": 1.0, "first": center, "second": spread**2 + center**2}
@@ -275,25 +258,35 @@ class UtteranceCritic:
     # -- the inside ---------------------------------------------------------------------------------------------
 
     def _read(self, networks: Networks, states: Sequence[Ids], actions: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-        tokens = self.scorer.microbatch_tokens
+        tokens, encoder = self.scorer.microbatch_tokens, cast(Encoder, networks.encoder)
         with self.scorer.precision(self._device):
-            return encode_pairs(cast(Encoder, networks.encoder), states, actions, tokens=tokens)
+            return encode_pairs(encoder, states, actions, tokens=tokens, world=self.world)
+
+    def _read_part(self, states: Sequence[Ids], actions: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+        """Read a micro-batch with gradient; where others read theirs at once, all make the same number of passes."""
+        tokens = self.scorer.microbatch_tokens if self.world.size == 1 else None
+        with self.scorer.precision(self._device):
+            return encode_pairs(cast(Encoder, self.online.encoder), states, actions, tokens=tokens)
 
     def _encoded(self, networks: Networks, sequences: Sequence[Ids]) -> Tensor:
         with self.scorer.precision(self._device):
-            return encode(cast(Encoder, networks.encoder), sequences, tokens=self.scorer.microbatch_tokens)
+            tokens, encoder = self.scorer.microbatch_tokens, cast(Encoder, networks.encoder)
+            return encode(encoder, sequences, tokens=tokens, world=self.world)
 
     def _rescale(self, return_B: Tensor) -> None:
         """Let the units follow the returns of a batch, from the first that differ; no value changes (PopArt)."""
         if not return_B.isfinite().all() or (not self._scale.started and bool((return_B == return_B[0]).all())):
             return
+        for networks in (self.online, self.slow):
+            reshard(networks)
         self._scale.follow(return_B, torch.ones_like(return_B))
         for networks in (self.online, self.slow):
             networks.get_buffer("units").copy_(torch.tensor([self._scale.center, self._scale.spread]))
 
     def _step(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None) -> float:
         options = self.config.optimizer
-        norm = float(torch.nn.utils.clip_grad_norm_(self._trained, options.max_grad_norm))
+        self.world.sum_gradients(self._trained)
+        norm = float(unsharded(torch.nn.utils.clip_grad_norm_(self._trained, options.max_grad_norm)))
         if not math.isfinite(norm):
             self._diverged(batch, fresh_actions, f"the critic's gradient norm is {norm}")
         for group in self._optimizer.param_groups:
@@ -308,4 +301,5 @@ class UtteranceCritic:
         self._optimizer.zero_grad(set_to_none=True)
         happened, size = f"after {self.updates} updates {what}", f"{len(batch)} transitions"
         saved = {"transitions": packed(batch), "fresh_actions": list(fresh_actions or ())}
-        diverged(happened, size, saved, self.dump, rate="critic_model.optimizer.lr", learns="critic")
+        how: dict[str, Any] = {"rate": "critic_model.optimizer.lr", "learns": "critic", "writes": self.world.is_main}
+        diverged(happened, size, saved, self.dump, **how)

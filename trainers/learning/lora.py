@@ -146,6 +146,22 @@ def merged(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.contiguous() for name, value in found.items()}
 
 
+def of_policy(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights of a policy without the adapters of a critic that shares its model.
+
+    Args:
+        model: model with adapters; only its structure is used.
+        state: its weights, unsharded.
+    """
+    found = {name: value for name, value in state.items() if "lora_" not in name or _own(name)}
+    for name, layer in model.named_modules():
+        if isinstance(layer, LoraLayer) and NAME not in layer.lora_A:  # adapted for the critic alone
+            for kind in ("weight", "bias"):
+                if f"{name}.base_layer.{kind}" in found:
+                    found[f"{name}.{kind}"] = found.pop(f"{name}.base_layer.{kind}")
+    return found
+
+
 def save_adapter(model: Any, state: Mapping[str, Tensor], folder: Path, *, base: Mapping[str, str]) -> None:
     """Write the adapters alone, as ``peft.PeftModel.from_pretrained`` reads them.
 

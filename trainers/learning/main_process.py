@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from ...errors import InfrastructureError
 from .parallel import ProcessGroup
+from .uninterrupted import uninterrupted
 
 T = TypeVar("T")
 
@@ -27,6 +28,10 @@ class StoppedByMain(KeyboardInterrupt):
     """Raised in the other processes when process 0 was interrupted outside a step of learning; all stop together."""
 
 
+class MainStopped(InfrastructureError):
+    """Raised in the other processes when process 0 failed in a function that it runs alone."""
+
+
 async def run_on_main(world: ProcessGroup, act: Callable[[], Awaitable[T]]) -> T:
     """Run a function on process 0 only, and return its result in every process.
 
@@ -39,7 +44,7 @@ async def run_on_main(world: ProcessGroup, act: Callable[[], Awaitable[T]]) -> T
 
     Raises:
         StoppedByMain: process 0 was interrupted (raised in the others, which ignore signals).
-        InfrastructureError: process 0 failed (raised in the others).
+        MainStopped: process 0 failed (raised in the others).
     """
     if world.is_main:
         try:
@@ -54,8 +59,25 @@ async def run_on_main(world: ProcessGroup, act: Callable[[], Awaitable[T]]) -> T
     if heard.interrupted:
         raise StoppedByMain
     if heard.stopped:
-        raise InfrastructureError(f"process 0 stopped: {heard.stopped}")
+        raise MainStopped(f"process 0 stopped: {heard.stopped}")
     return heard.value  # type: ignore[return-value]
+
+
+async def beside_loop(world: ProcessGroup, act: Callable[[], T]) -> T:
+    """Make a joint computation in a thread of process 0, so that episodes can be played meanwhile.
+
+    An interruption is put off until the next wait, since the other processes compute to the end.
+
+    Args:
+        world: processes of the run; a single one computes in the event loop.
+        act: function that all processes call together.
+    """
+
+    def claimed() -> T:
+        world.claim_thread()
+        return act()
+
+    return await uninterrupted(asyncio.to_thread(claimed)) if world.size > 1 and world.is_main else act()
 
 
 async def hear_interrupt(world: ProcessGroup) -> None:

@@ -10,7 +10,7 @@ import io
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ...errors import InfrastructureError, UsageError
+from .broadcast import broadcast_value
 from .parallel_config import ParallelConfig
 from .rows import Layout, Rows, Unit
 from .sharding import shard_blocks
@@ -78,12 +79,9 @@ class ProcessGroup:
             whole: unit that must not be divided.
             layout: layout of the passes.
         """
-        fair = -(-len(rows) // self.size) if self.size > 1 else budget
-        parts = rows.numbered_microbatches(max(1, min(budget, fair)), whole=whole, layout=layout)
-        for first in range(0, len(parts), self.size):
-            mine = first + self.rank
-            counts = mine < len(parts)
-            part, place_T = parts[mine if counts else 0]
+        parts = rows.numbered_microbatches(self.fair(budget, len(rows)), whole=whole, layout=layout)
+        for number, counts in self.shares(len(parts)):
+            part, place_T = parts[number]
             yield Part(part, place_T, counts)
 
     def new_group(self) -> Any:
@@ -95,6 +93,26 @@ class ProcessGroup:
         if self.size > 1:
             dist.all_reduce(share)
         return share
+
+    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """Sum the gradients of parameters that every process has whole; sharded ones have been summed already.
+
+        A gradient that is missing counts as zeros.
+        """
+        if self.size == 1:
+            return
+        whole = [parameter for parameter in parameters if not isinstance(parameter, DTensor)]
+        if not whole:
+            return
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in whole]
+        summed = self.all_reduce(torch.cat([gradient.reshape(-1) for gradient in gradients]))
+        for parameter, gradient in zip(whole, torch.split(summed, [each.numel() for each in whole]), strict=True):
+            parameter.grad = gradient.view_as(parameter)
+
+    def claim_thread(self) -> None:
+        """Let this thread compute on the process's GPU: the current device is one of a thread."""
+        if self.device.startswith("cuda:"):
+            torch.cuda.set_device(self.device)
 
     def all_gather(self, mine: T) -> list[T]:
         """Return the values of all processes, by rank, with tensors on this process's device."""
@@ -108,16 +126,32 @@ class ProcessGroup:
 
     def broadcast(self, word: T | None = None) -> T:
         """Return the value of process 0 in every process; the ``word`` of the others is ignored."""
-        said: list[T | None] = [word]
-        if self.size > 1:
-            try:
-                dist.broadcast_object_list(said, src=0, group=self.patient)
-            except RuntimeError as error:
-                raise InfrastructureError(
-                    "another process of this run has ended; read its output for the reason"
-                ) from error
-        (heard,) = said
-        return heard  # type: ignore[return-value]
+        if self.size == 1:
+            return word  # type: ignore[return-value]
+        try:
+            return broadcast_value(word, is_main=self.is_main, group=self.patient)  # type: ignore[no-any-return]
+        except RuntimeError as error:
+            raise InfrastructureError(
+                "another process of this run has ended; read its output for the reason"
+            ) from error
+
+    def shares(self, parts: int) -> Iterator[tuple[int, bool]]:
+        """Yield the indices of this process's parts: as many as every other has, since a sharded pass is joint.
+
+        Args:
+            parts: number of parts in all.
+
+        Yields:
+            Index of a part, and whether it counts. It does not where no part is left: the process then computes one
+            only to keep step with the others.
+        """
+        for first in range(0, parts, self.size):
+            mine = first + self.rank
+            yield (mine, True) if mine < parts else (0, False)
+
+    def fair(self, budget: int, tokens: int) -> int:
+        """Return the tokens of one pass: at most ``budget``, and fewer where that gives every process its share."""
+        return budget if self.size == 1 else max(1, min(budget, -(-tokens // self.size)))
 
 
 ALONE = ProcessGroup()

@@ -12,6 +12,7 @@ import torch
 from ...errors import CheckpointError, ModelError
 from ...inference.attention import Attention
 from ...inference.models import load_model
+from .parallel import shard, unsharded
 from .rows import Rows
 from .scorer import Scorer
 
@@ -24,7 +25,7 @@ class Reference:
     penalty of coefficient 0 needs no reference, and the script then makes none.
 
     A checkpoint has no copy of it, only a digest. A resumed run loads the reference again from its source, and is
-    refused if that has changed meanwhile.
+    refused if that has changed meanwhile. Processes that learn together shard it.
 
     Args:
         model: a causal language model of its own, not the one that is trained.
@@ -32,8 +33,8 @@ class Reference:
     """
 
     def __init__(self, model: Any, scorer: Scorer | None = None) -> None:
-        self.model = model.eval().requires_grad_(False)
         self.scorer = scorer or Scorer()
+        self.model = shard(model.eval().requires_grad_(False), self.scorer.world)
 
     @classmethod
     def copy_of(cls, model: Any, scorer: Scorer | None = None) -> Self:
@@ -94,7 +95,8 @@ class Reference:
 
     def _digest(self) -> str:
         digest = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
+        for name, sharded in sorted(self.model.state_dict().items()):
+            tensor = unsharded(sharded)
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()

@@ -167,15 +167,17 @@ def memory_of(load: Workload) -> Memory:
     if learners > 1:  # FSDP2 gathers two blocks at a time, and what stands outside of blocks
         always["gathered weights"] = policy.width * (outside + 2 * shape.block)
     if load.reference:
-        always["reference"] = policy.width * shape.weights
+        always["reference"] = policy.width * shape.weights // learners
     if load.sampler.kind == "copy":
         always["copy for sampling"] = whole
     if load.sampler.kind == "engine" or (load.sampler.kind == "servers" and not load.sampling_gpus):
         each = -(-max(1, load.sampler.replicas) // load.gpus)
         always["vLLM"] = int(each * load.sampler.share * load.gpu.gib * GIB)
+    divided = learners if critic is not None and critic.rank is None else 1  # every process has whole adapters
     if critic is not None:
         base = 0 if critic.rank is not None else critic.width * critic.trained
-        always["critic"] = base + (MOMENTS + 4 * (critic.rank is not None) + 4 * load.critic_copies) * critic.trained
+        each = MOMENTS + 4 * (critic.rank is not None) + 4 * load.critic_copies
+        always["critic"] = (base + each * critic.trained) // divided
     gradients = {"gradients": here * 4 * policy.trained // shards}
     moments = {
         "learn": {**gradients, **_inside(policy)},
@@ -183,7 +185,7 @@ def memory_of(load: Workload) -> Memory:
         "play": _played(load),
     }
     if critic is not None:
-        moments["critic"] = {"gradients": 4 * critic.trained, **_inside(critic)}
+        moments["critic"] = {"gradients": 4 * critic.trained // divided, **_inside(critic)}
     host, loading = whole + 2 * 4 * policy.trained, whole
     if learners > 1:  # process 0 alone reads all of the model, and GPUs get it block by block
         host, loading = whole, whole // shards + policy.width * max(outside, shape.block)

@@ -118,5 +118,5 @@ def seconds_of(load: Workload) -> Mapping[str, float]:
     """Return the seconds of a step by what they are for."""
     found = {"play": sampling_seconds(load), "learn": learning_seconds(load.policy, load.gpu, load.learners)}
     if load.critic is not None:
-        found["critic"] = learning_seconds(load.critic, load.gpu, 1)  # not shared: every process trains the whole of it
+        found["critic"] = learning_seconds(load.critic, load.gpu, load.learners)
     return {**found, "sync": transfer_seconds(load)}

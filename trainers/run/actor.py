@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from ...agents.chat import ChatAgent
-from ...errors import UsageError
 from ..learning.parallel import ProcessGroup
 from ..learning.scorer import Scorer
 from ..weights.canary import Probe
@@ -41,6 +40,7 @@ class Actor:
         tokenizer: Any,
         *,
         own: Any,
+        overlaps: bool,
         version: int,
         files: ModelFiles,
         scorer: Scorer,
@@ -52,6 +52,7 @@ class Actor:
             model: the learner's model, sharded if several processes learn.
             tokenizer: tokenizer of the model.
             own: ``sampling_copy(…)`` of the model.
+            overlaps: whether episodes are played while the learner learns.
             version: version of the weights.
             files: files that the model was loaded from.
             scorer: how the learner computes; a policy in this process and the canary compute likewise.
@@ -75,16 +76,13 @@ class Actor:
             )
             return cls(config.agent.over(serving.policy, tokenizer), serving.weights, serving)
         probe = Probe.of(tokenizer, config.dtype, scorer)
-        if own is None or world.size > 1:
-            sampled = model if own is None else own
-            agent = config.agent.agent(sampled, tokenizer, version=version, autocast=scorer.autocast)
-            policy = cast(Updatable, agent.policy)
-            if world.size == 1:
-                return cls(agent, InProcess(policy, model, probe))
+        settings = config.agent.model_copy(update={"threaded": True}) if overlaps and world.is_main else config.agent
+        sampled = model if own is None else own
+        agent = settings.agent(sampled, tokenizer, version=version, autocast=scorer.autocast)
+        policy = cast(Updatable, agent.policy)
+        if world.size > 1:
             return cls(agent, Gathered(policy if world.is_main else None, model, world, probe))
-        threaded = config.agent.model_copy(update={"threaded": True})
-        agent = threaded.agent(own, tokenizer, version=version, autocast=scorer.autocast)
-        return cls(agent, Copied(cast(Updatable, agent.policy), model, probe))
+        return cls(agent, InProcess(policy, model, probe) if own is None else Copied(policy, model, probe))
 
 
 def sampling_copy(config: TrainConfig, model: Any, overlapped: bool, world: ProcessGroup) -> Any:
@@ -94,13 +92,8 @@ def sampling_copy(config: TrainConfig, model: Any, overlapped: bool, world: Proc
         config: settings of the run.
         model: model that is not sharded yet.
         overlapped: whether episodes are played while the learner learns.
-        world: the processes that learn together.
-
-    Raises:
-        UsageError: play would overlap with the learning of several processes.
+        world: the processes that learn together; the main one samples.
     """
-    if overlapped and world.size > 1:
-        raise UsageError("play cannot overlap with the learning of many processes; leave overlap off")
-    if config.server is not None:
+    if config.server is not None or not world.is_main:
         return None
-    return own_copy(model) if overlapped or (world.size > 1 and world.is_main) else None
+    return own_copy(model) if overlapped or world.size > 1 else None

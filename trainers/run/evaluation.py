@@ -11,8 +11,6 @@ from ...tasks.spec import TaskSpec
 from ..collect.async_rollouts import Source
 from ..collect.collect import collect
 from ..collect.sampler import round_seed
-from ..learning.main_process import run_on_main
-from ..learning.parallel import ProcessGroup
 from .settings import EvalConfig
 
 
@@ -25,14 +23,12 @@ class Evaluation:
         source: everything that playing episodes needs.
         agent: agent that plays in training.
         tasks: the held-out tasks.
-        world: the processes that learn together; the main one plays.
     """
 
     config: EvalConfig
     source: Source
     agent: ChatAgent
     tasks: Sequence[TaskSpec]
-    world: ProcessGroup
 
     @property
     def keep_best(self) -> bool:
@@ -50,7 +46,7 @@ class Evaluation:
         if temperature is not None:
             agent = with_temperature(agent, temperature)
         options = source.options.model_copy(update={"seed": round_seed("eval", source.seed)})
-        collected = await run_on_main(self.world, lambda: collect(source.pool, agent, self.tasks, options=options))
+        collected = await collect(source.pool, agent, self.tasks, options=options)
         return collected.held_out_metrics()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...envs.registry import find
+from ...envs.tools import Tool
 from ...errors import UsageError
 from ...logs import tell
 from ...rollouts.episode import Episode
@@ -22,11 +23,13 @@ from ..collect.async_rollouts import AsyncRollouts, OverlapConfig, Source
 from ..collect.collector import Collector, StepCollector
 from ..collect.curriculum import CurriculumSampler
 from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
+from ..learning.joint_calls import JointCalls
 from ..learning.learner import Learner
-from ..learning.main_process import StoppedByMain, hear_interrupt
+from ..learning.main_process import hear_interrupt
 from ..learning.parallel import ProcessGroup, process_group, processes, shard
 from ..learning.rates import refuse_high_rate
 from ..learning.sharding import materialize
+from ..learning.uninterrupted import TornError
 from .actor import Actor, sampling_copy
 from .background import Background
 from .checkpoint import Checkpoint
@@ -43,7 +46,6 @@ from .run_folder import RunFolder
 from .settings import Plan, PolicyConfig, TrainConfig
 from .shards import read_shards
 from .state import RunState
-from .uninterrupted import TornError
 from .workload import refuse_too_large
 
 LOG = logging.getLogger(__name__)
@@ -58,8 +60,8 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
     episodes are played in the background, a checkpoint also names the tasks that were drawn and not trained on, which
     a resumed run plays again.
 
-    Under ``torchrun`` all processes open the run. Each learns its share; what plays, evaluates or writes happens in
-    the main one alone.
+    Under ``torchrun`` all processes open the run. Then the main one runs the script, and the others follow it: each
+    computes its share of what the script learns.
 
     Args:
         config: the settings of the script.
@@ -106,19 +108,22 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
         await hear_interrupt(
             world
         )  # before there is anything to save: a Ctrl-C while the model loads ends the run here
-        yield await _opened(config, plan, world, folder, files, start, resumed, stack)
+        together = JointCalls(world)
+        stack.callback(together.leave)  # after all else that the end of a run does
+        yield await _opened(config, plan, together, folder, files, start, resumed, stack)
 
 
 async def _opened(
     config: TrainConfig,
     plan: Plan,
-    world: ProcessGroup,
+    together: JointCalls,
     folder: RunFolder,
     files: ModelFiles,
     start: Start,
     resumed: Checkpoint | None,
     stack: AsyncExitStack,
 ) -> Run:
+    world = together.world
     # Copied before it is sharded: a policy samples from whole weights.
     own = sampling_copy(config, start.model, plan.overlap.enabled, world)
     if own is not None:
@@ -136,43 +141,63 @@ async def _opened(
     # After the model, its adapters and the optimizer were created, which may draw random numbers.
     pending = _restore(resumed, learner, sampler, world)
     step = resumed.step if resumed is not None else 0
-    # The actor takes the learner's scorer: in another precision, a token would have two log-probabilities before any
-    # update, and the correction for the sampler would work on rounding.
-    actor = Actor.of(config, model, start.tokenizer, own=own, version=step, files=files, scorer=learner.scorer)
-    if world.is_main:
-        for line in openings(config, model, actor.agent, tools, plan.correction):
-            tell(LOG, "remark", line)
+    actor = _actor(config, plan, files, start, own, learner, tools, step)
     options = config.episodes.options(seed=round_seed("train", config.seed))
     source = Source(pool, actor.agent, sampler, options, config.steps, config.seed)
-    collector = _collector(plan.overlap, source, world, pending, resumed)
+    collector = _collector(plan.overlap, source, pending, resumed)
     reports = Reports.of(config, folder, world, step, stack)
-    logged = world.broadcast(read_metrics(folder.metrics) if world.is_main else [])
+    logged = read_metrics(folder.metrics) if world.is_main else []
     early = EarlyStop(patience=config.eval.patience, stop_at=config.eval.stop_at, logged=logged)
-    evaluation = Evaluation(config.eval, source, actor.agent, measured, world)
+    evaluation = Evaluation(config.eval, source, actor.agent, measured)
     every, background = config.checkpoint_every, Background(enabled=config.checkpoint_in_background)
     parts = (folder.checkpoints, files, start, learner, sampler, collector, world)
-    state = RunState(*parts, config.steps, every, background, resumed)
+    whole = RunState(*parts, config.steps, every, background, resumed)
     if isinstance(sampler, CurriculumSampler):
-        state.keep("curriculum", sampler)
+        whole.keep("curriculum", sampler)
+    state = together.lead("state", whole, "finish_step", "save", "save_if_due")
     await _guard(stack, actor, state, pool, collector)
-    return Run(
+    run = Run(
         config=config,
         world=world,
+        together=together,
         folder=folder,
         files=files,
         start=start,
         tools=tools,
         pool=pool,
         sampler=sampler,
-        learner=learner,
+        learner=together.lead("learner", learner, "logprobs", "recompute_old", "step", "clone"),
         agent=actor.agent,
-        weights=actor.weights,
+        weights=together.lead("weights", actor.weights, "send"),
         collector=collector,
         evaluation=evaluation,
         early=early,
         reports=reports,
         state=state,
     )
+    together.lead("run", run)
+    return run
+
+
+def _actor(
+    config: TrainConfig,
+    plan: Plan,
+    files: ModelFiles,
+    start: Start,
+    own: Any,
+    learner: Learner,
+    tools: tuple[Tool, ...],
+    version: int,
+) -> Actor:
+    """Build the agent and the transfer of weights to it, and tell what a user may not expect of them."""
+    # The actor takes the learner's scorer: in another precision, a token would have two log-probabilities before any
+    # update, and the correction for the sampler would work on rounding.
+    how: dict[str, Any] = {"own": own, "overlaps": plan.overlap.enabled, "version": version, "files": files}
+    actor = Actor.of(config, learner.model, start.tokenizer, scorer=learner.scorer, **how)
+    if files.world.is_main:
+        for line in openings(config, learner.model, actor.agent, tools, plan.correction):
+            tell(LOG, "remark", line)
+    return actor
 
 
 def _sampler(config: TrainConfig, family: TaskFamily[Any]) -> TaskSampler:
@@ -196,11 +221,9 @@ def _restore(resumed: Checkpoint | None, learner: Learner, sampler: TaskSampler,
     return load_episodes(resumed.pending) if resumed.pending.is_dir() else []
 
 
-def _collector(
-    overlap: OverlapConfig, source: Source, world: ProcessGroup, pending: list[Episode], resumed: Checkpoint | None
-) -> Collector:
+def _collector(overlap: OverlapConfig, source: Source, pending: list[Episode], resumed: Checkpoint | None) -> Collector:
     if not overlap.enabled:
-        return StepCollector(source, world, pending)
+        return StepCollector(source, pending)
     drawn = resumed.progress.get("overlap", {}).get("drawn", ()) if resumed is not None else ()
     version = resumed.step if resumed is not None else 0
     return AsyncRollouts(source, max_staleness=overlap.max_staleness, pending=pending, version=version, drawn=drawn)
@@ -219,7 +242,7 @@ async def _guard(stack: AsyncExitStack, actor: Actor, state: RunState, pool: Env
         # Any other interruption may have come in the middle of learning, and a checkpoint would keep half of a step.
         # Only the error that left the block tells: a Ctrl-C while environments close would replace it.
         nonlocal stopped
-        stopped = isinstance(error, asyncio.CancelledError | StoppedByMain) and not isinstance(error, TornError)
+        stopped = isinstance(error, asyncio.CancelledError) and not isinstance(error, TornError)
 
     def save_if_stopped(kind: object, error: BaseException | None, trace: object) -> None:
         if stopped:

@@ -17,17 +17,17 @@ from ...rollouts.pool import EnvPool
 from ..collect.collect import Collected, Experience
 from ..collect.collector import Collector
 from ..collect.sampler import TaskSampler
+from ..learning.joint_calls import JointCalls
 from ..learning.kl import KLConfig
 from ..learning.learner import Learner
 from ..learning.parallel import ProcessGroup
 from ..learning.reference import Reference
 from ..weights.transfer import WeightTransfer
-from ..weights.weight_sync import WeightSync
 from .conclusion import RunResult, episodes_lost, nothing_learned, success_line
 from .early_stop import EarlyStop
 from .evaluation import Evaluation
 from .metrics import Stopwatch, read_metrics
-from .model_files import ModelFiles, Start
+from .model_files import ModelFiles, Start, Weights
 from .reports import Reports
 from .run_folder import RunFolder
 from .settings import TrainConfig
@@ -44,6 +44,7 @@ class Run:
     Args:
         config: settings of the run.
         world: the processes that learn together.
+        together: calls that all of them make together; the main one runs the script.
         folder: folder of the run.
         files: loading and writing of its model.
         start: its model, tokenizer and demonstrations.
@@ -62,6 +63,7 @@ class Run:
 
     config: TrainConfig
     world: ProcessGroup
+    together: JointCalls
     folder: RunFolder
     files: ModelFiles
     start: Start
@@ -107,7 +109,14 @@ class Run:
 
     async def learn(self, learning: Callable[[], T]) -> T:
         """Call a learning function: in a thread if episodes are played meanwhile, otherwise right here."""
-        return learning() if self.collector.background is None else await asyncio.to_thread(learning)
+        if self.collector.background is None:
+            return learning()
+
+        def threaded() -> T:
+            self.world.claim_thread()
+            return learning()
+
+        return await asyncio.to_thread(threaded)
 
     def reference(self, penalty: KLConfig, start: str) -> Reference | None:
         """Load the frozen policy of a KL penalty; ``None`` without a penalty.
@@ -131,25 +140,20 @@ class Run:
             scorer=self.learner.scorer,
         )
         self.state.keep("reference", reference)
-        return reference
+        return self.together.lead("reference", reference, "scored")
 
     def report(self, metrics: Mapping[str, float]) -> None:
         """Log the numbers of the last finished step, and show the most important ones."""
-        if isinstance(self.weights, WeightSync):
-            metrics = {**metrics, **self.weights.metrics}
-        self.reports.write(self.step, metrics, advance=True)
+        self.reports.write(self.step, {**metrics, **getattr(self.weights, "metrics", {})}, advance=True)
 
     async def evaluate(self) -> None:
         """Evaluate on the held-out tasks, if an evaluation is due and not done yet."""
-        done = self.world.broadcast(self.reports.has(self.step, "eval/episodes"))
-        if done or not self.evaluation.due(self.step):
+        if self.reports.has(self.step, "eval/episodes") or not self.evaluation.due(self.step):
             return
         await self.weights.send(self.step)
         found = await self.evaluation.metrics()
         if self.early.see(self.step, found) and self.evaluation.keep_best:
-            export = self._exporter()
-            if self.world.is_main:
-                self.folder.keep_best(export, step=self.step)
+            self.folder.keep_best(self._exporter(), step=self.step)
         self.reports.write(self.step, found)
 
     def finish(self, note: str = "") -> RunResult:
@@ -162,19 +166,20 @@ class Run:
         if self.early.reason and self.step < self.config.steps:
             notes.append(f"stopped early: {self.early.reason}")
             self.state.save()
-        export, success = self._exporter(), ""
-        if self.world.is_main:
-            notes += self.folder.export(export, best=self.early.best if self.config.eval.keep_best else None)
-            lines = read_metrics(self.folder.metrics)
-            notes += [nothing_learned(lines), episodes_lost(lines)]
-            success = success_line(lines, str(self.config.eval.split))
-        self.world.broadcast(None)
+        notes += self.folder.export(self._exporter(), best=self.early.best if self.config.eval.keep_best else None)
+        lines = read_metrics(self.folder.metrics)
+        notes += [nothing_learned(lines), episodes_lost(lines)]
+        success = success_line(lines, str(self.config.eval.split))
         text, latest = "; ".join(filter(None, notes)), dict(self.reports.latest)
         return RunResult(self.folder.path, self.folder.model, self.step, latest, text, success)
 
+    def gathered(self) -> Weights:
+        """Return the unsharded weights of the present model; all processes call it together."""
+        return self.files.weights(self.model)
+
     def _exporter(self) -> Callable[[Path], None]:
-        """Return a function that writes the present model for other programs; all processes must ask at once."""
-        weights = self.files.weights(self.model)
+        """Return a function that writes the present model for other programs."""
+        weights: Weights = self.together.call("run", "gathered")
 
         def export(folder: Path) -> None:
             self.files.export(self.model, self.start.tokenizer, weights, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
@@ -10,15 +11,14 @@ from typing import ClassVar, Generic, TypeVar
 from ...rollouts.episode import Episode
 from ..collect.collect import Experience, NothingPlayed
 from ..learning.groups import Group
-from ..learning.main_process import hear_interrupt
 from ..learning.rows import check_turn
+from ..learning.uninterrupted import uninterrupted
 from .conclusion import RunResult
 from .interrupts import interruptible
 from .metrics import Stopwatch
 from .opening import open_run
 from .run import Run
 from .settings import TrainConfig
-from .uninterrupted import uninterrupted
 from .unusable import UnusableEpisodes
 
 C = TypeVar("C", bound=TrainConfig)
@@ -28,7 +28,9 @@ class Trainer(ABC, Generic[C]):
     """One algorithm's part in the training loop, created when its run is open.
 
     The constructor of a subclass creates the parts of the algorithm besides the policy (a critic, a replay), and passes
-    those that checkpoints must store to ``run.state.keep``.
+    those that checkpoints must store to ``run.state.keep``. Under ``torchrun`` every process creates it, with parts in
+    the same state, and passes those that compute with a model to ``run.together.lead``. The main process alone calls
+    the methods.
 
     Args:
         config: the settings of the script.
@@ -96,13 +98,16 @@ async def _train(trainer: type[Trainer[C]], config: C) -> RunResult:
 
 
 async def train_steps(trainer: Trainer[C]) -> RunResult:
-    """Take the remaining steps of an open run, and export its model."""
+    """Take the remaining steps of an open run, and export its model; other processes than the main one follow it."""
     run = trainer.run
-    unusable = UnusableEpisodes(trainer.check, warns=run.world.is_main)
+    if not run.world.is_main:
+        followed: RunResult = await run.together.follow()
+        return followed
+    unusable = UnusableEpisodes(trainer.check)
     await trainer.begin()
     await run.evaluate()
     while not run.over:
-        await hear_interrupt(run.world)
+        await asyncio.sleep(0)  # Ctrl-C takes effect here
         clock = run.clock()
         played: Experience = NothingPlayed()
         if trainer.plays:
@@ -123,5 +128,7 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
         run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
         run.state.save_if_due()
         await run.evaluate()
-    await hear_interrupt(run.world)  # an interrupt in the last step must not cut the closing of environments short
-    return run.finish(trainer.note)
+    await asyncio.sleep(0)  # an interrupt in the last step must not cut the closing of environments short
+    result = run.finish(trainer.note)
+    run.together.end(result)
+    return result

@@ -21,12 +21,10 @@ class UnusableEpisodes:
 
     Args:
         check: raises ``ContractError`` for an episode that the algorithm cannot learn from.
-        warns: whether to print a warning for each; false in all processes but the main one.
     """
 
-    def __init__(self, check: Callable[[Episode], object], *, warns: bool = True) -> None:
+    def __init__(self, check: Callable[[Episode], object]) -> None:
         self._check = check
-        self._warns = warns
         self._played = self._dropped = 0
 
     def without(self, groups: Sequence[Group]) -> tuple[tuple[Group, ...], dict[str, float]]:
@@ -67,9 +65,6 @@ class UnusableEpisodes:
         except ContractError as error:
             self._dropped += 1
             errors.append(error)
-            if self._warns:
-                tell(
-                    LOG, "episode dropped", f"an episode is not learned from: {error}", {"episode": episode.episode_id}
-                )
+            tell(LOG, "episode dropped", f"an episode is not learned from: {error}", {"episode": episode.episode_id})
             return False
         return True

@@ -123,9 +123,8 @@ def _alone(config: TrainConfig) -> str:
     plan = config.plan()
     if not plan.many_processes:
         return f"{plan.algorithm} learns in one process"
-    if config.server is not None and config.server.engine is not None:
-        return "server.engine is for one process (name servers in server.urls instead)"
-    return "overlap is for one process" if plan.overlap.enabled else ""
+    engine = config.server is not None and config.server.engine is not None
+    return "server.engine is for one process (name servers in server.urls instead)" if engine else ""
 
 
 def _here(config: TrainConfig) -> Gpu:

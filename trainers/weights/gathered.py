@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from ..learning.main_process import run_on_main
+from ..learning.lora import of_policy
+from ..learning.main_process import beside_loop, run_on_main
 from ..learning.parallel import ProcessGroup, gather_on_main
 from .canary import Canary, Probe
 from .transfer import Updatable
@@ -27,11 +29,14 @@ class Gathered:
         self.canary = Canary(policy, model, probe, world)
 
     async def send(self, version: int) -> None:
-        weights = gather_on_main(self.model.state_dict(), self.world)
+        weights = await beside_loop(
+            self.world, lambda: of_policy(self.model, gather_on_main(self.model.state_dict(), self.world))
+        )
 
         async def arrive() -> None:
             assert self.policy is not None
-            self.policy.update(weights, version)
+            # In a thread, since it waits for the running pass; environments continue meanwhile.
+            await asyncio.to_thread(self.policy.update, weights, version)
 
         await run_on_main(self.world, arrive)
         await self.canary.prove(version)

@@ -14,7 +14,7 @@ from ...errors import ContractError, TurnwiseError
 from ...inference.serving.server import ServerResponse
 from ...logs import event, tell
 from ..learning.lora import adapted, merged
-from ..learning.main_process import run_on_main
+from ..learning.main_process import beside_loop, run_on_main
 from ..learning.parallel import ALONE, ProcessGroup, gather_on_main
 from .canary_prompts import Kind, Question, Questions, answered
 from .diagnosis import Answers, Cause, Diagnosis, diagnose, moved, suspicious
@@ -83,7 +83,9 @@ class WeightSync:
             InfrastructureError: a server is down.
         """
         # All processes have to gather together; a single one has the full weights already.
-        weights: Mapping[str, Tensor] = gather_on_main(self.model.state_dict(), self.world)
+        weights: Mapping[str, Tensor] = await beside_loop(
+            self.world, lambda: gather_on_main(self.model.state_dict(), self.world)
+        )
         before, after = await run_on_main(self.world, lambda: _to_its_end(self._sync(weights, version)))
         were, are = self._scored(before), self._scored(after)
         again = self._scored(await run_on_main(self.world, lambda: self._ask_again(are)))

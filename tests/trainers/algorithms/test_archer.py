@@ -12,7 +12,7 @@ from torch import Tensor
 from turnwise.errors import UsageError
 from turnwise.trainers.algorithms import archer
 from turnwise.trainers.algorithms.archer import ArcherRule, awr_weight, expectile_loss, token_credit
-from turnwise.trainers.critics.utterance import Known
+from turnwise.trainers.critics.critic_rule import Known
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
 

@@ -25,13 +25,13 @@ from turnwise.trainers.collect.async_rollouts import AsyncRollouts, Source
 from turnwise.trainers.collect.collect import Collected
 from turnwise.trainers.collect.sampler import TaskSampler
 from turnwise.trainers.learning.groups import Group
+from turnwise.trainers.learning.uninterrupted import uninterrupted
 from turnwise.trainers.run.metrics import Stopwatch, read_metrics
 from turnwise.trainers.run.opening import open_run
 from turnwise.trainers.run.run import Run
 from turnwise.trainers.run.run_folder import RunFolder
 from turnwise.trainers.run.state import RunState
 from turnwise.trainers.run.training import train_steps
-from turnwise.trainers.run.uninterrupted import uninterrupted
 
 from .. import small
 

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from turnwise.errors import DivergedError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig, backbone_copy, token_values
+from turnwise.trainers.critics.backbone_copy import backbone_copy
+from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig, token_values
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack

@@ -83,9 +83,12 @@ def test_what_is_sharded_is_divided_and_what_is_not_is_not() -> None:
     assert away.host > 16 * PASSES.shape.weights
     critic = replace(PASSES, judged=0.0, autocast=False, recompute=False)
     with_critic = memory_of(loaded(gpus=4, critic=critic))
-    assert with_critic.always["critic"] == 12 * PASSES.shape.weights, "every process has the whole critic"
+    assert with_critic.always["critic"] == 12 * PASSES.shape.weights // 4, "a language model is sharded"
     assert with_critic.worst == "critic"
+    adapters = memory_of(loaded(gpus=4, critic=replace(critic, rank=8)))
+    assert adapters.always["critic"] == 12 * replace(critic, rank=8).trained, "every process has all of the adapters"
     assert memory_of(loaded(reference=True)).always["reference"] == 4 * PASSES.shape.weights
+    assert memory_of(loaded(reference=True, gpus=4)).always["reference"] == PASSES.shape.weights
 
 
 def test_servers_take_their_share_only_where_they_share_a_gpu() -> None:

@@ -44,7 +44,7 @@ def test_an_unusable_episode_is_dropped_counted_and_named(caplog: pytest.LogCapt
 
 def test_the_share_is_that_of_the_run() -> None:
     """Two are an accident in any run; from the third on, at most one in twenty may be unusable."""
-    unusable = UnusableEpisodes(refuse_named, warns=False)
+    unusable = UnusableEpisodes(refuse_named)
     unusable.without(grouped(played("bad1", "bad2")))
     unusable.without(grouped(played(*map(str, range(60)))))
     unusable.without(grouped(played("bad3")))
@@ -56,14 +56,14 @@ def test_the_share_is_that_of_the_run() -> None:
 def test_the_order_of_episodes_in_a_batch_does_not_matter(first: bool) -> None:
     good, bad = list(map(str, range(97))), ["bad1", "bad2", "bad3"]
     names = [*bad, *good] if first else [*good, *bad]
-    _, metrics = UnusableEpisodes(refuse_named, warns=False).without(grouped(played(*names)))
+    _, metrics = UnusableEpisodes(refuse_named).without(grouped(played(*names)))
     assert metrics == {"unusable": 3.0}, "3 % of all are below the limit, wherever they stand"
 
 
 def test_the_return_of_a_dropped_episode_is_no_attempts_floor() -> None:
     bad = returning(-100.0, name="bad1")
     failed = replace(returning(0.0, name="failed"), outcome=Outcome.POLICY_FAILED)
-    ((group,), _) = UnusableEpisodes(refuse_named, warns=False).without(grouped([bad, *played("a"), failed]))
+    ((group,), _) = UnusableEpisodes(refuse_named).without(grouped([bad, *played("a"), failed]))
     assert sorted(episode.total_reward for episode in group.members) == [0.0, 1.0]
 
 

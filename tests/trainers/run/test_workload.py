@@ -80,5 +80,5 @@ def test_what_a_configuration_holds_and_computes() -> None:
 
 
 def test_more_gpus_than_can_learn_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"archer learns in one process, and here 8 GPUs would learn"):
-        planned("qwen3-0.6b-archer", "archer", gpus=8)
+    with pytest.raises(UsageError, match=r"bc learns in one process, and here 8 GPUs would learn"):
+        workload(configured("bc", located("bc-maze")), KNOWN["qwen3-0.6b"], GPUS["h100"], 8)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from turnwise.errors import UsageError
-from turnwise.trainers.run.uninterrupted import TornError, uninterrupted
+from turnwise.trainers.learning.uninterrupted import TornError, uninterrupted
 
 
 class Work:
