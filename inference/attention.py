@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-from transformers.utils import is_flash_attn_2_available, is_flash_attn_3_available
+from transformers.utils.import_utils import is_flash_attn_2_available, is_flash_attn_3_available
 
 from ..errors import UsageError
 
@@ -69,9 +69,12 @@ def transformers_name(choice: Attention, device: torch.device) -> str | None:
         raise UsageError(f"attention = flash is for a GPU, and the device is {device}; choose auto or sdpa")
     if varlen_kernel() is not None:
         return "sdpa"
-    packages = {"flash_attention_3": is_flash_attn_3_available, "flash_attention_2": is_flash_attn_2_available}
+    packages: dict[str, Any] = {
+        "flash_attention_3": is_flash_attn_3_available,
+        "flash_attention_2": is_flash_attn_2_available,
+    }
     for name, available in packages.items():
-        if available():  # type: ignore[no-untyped-call]
+        if available():
             return name
     raise UsageError(
         f"attention = flash needs torch.nn.attention.varlen with windows, which torch {torch.__version__} does not "
@@ -81,7 +84,7 @@ def transformers_name(choice: Attention, device: torch.device) -> str | None:
 
 def settle(model: Any, choice: Attention) -> None:
     """Give a loaded model the function of the setting, where it is ours."""
-    settings = getattr(model, "config", None)
+    settings: Any = getattr(model, "config", None)
     if choice in ("flash", "sdpa") and getattr(settings, "_attn_implementation", None) == "sdpa":
         settings._attn_implementation = NAMES["flash" if choice == "flash" else "sdpa"]
 
@@ -98,7 +101,7 @@ def rows_apart(model: Any, lengths: Sequence[int]) -> Iterator[dict[str, Any]]:
         model: a causal language model.
         lengths: tokens of each row, in order.
     """
-    settings = getattr(model, "config", None)
+    settings: Any = getattr(model, "config", None)
     if getattr(settings, "_attn_implementation", None) == "sdpa" and _separable(settings):
         settings._attn_implementation = NAMES["auto"]
     name = str(getattr(settings, "_attn_implementation", None))

@@ -178,7 +178,8 @@ def test_the_arguments_of_torchs_kernel_mean_the_same_rows(
         assert max_q == max_k == max(LENGTHS)
         assert enable_gqa
         groups = q.shape[1] // k.shape[1]
-        return meant(q, *(x.repeat_interleave(groups, 1) for x in (k, v)), cu_seq_q, scale, window_size)
+        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+        return meant(q, k, v, cu_seq_q, scale, window_size)
 
     def old(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, window_size):  # type: ignore[no-untyped-def]
         return meant(q, k, v, cu_seq_q, scale, window_size)

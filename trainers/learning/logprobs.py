@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -85,8 +85,10 @@ def score(
         return torch.stack(head_logp(hidden_NH, layer.weight, ids_N, temperature or 1.0, **options))
 
     instead = measured if chunked else None if head is None else _product_in(layer, head)
-    apart = rows_apart(model, row_lengths(rows)) if layout == "packed" else nullcontext({})
-    standing_in = replaced(layer, instead) if layer is not None and instead is not None else nullcontext()
+    apart: AbstractContextManager[Any] = rows_apart(model, row_lengths(rows)) if layout == "packed" else nullcontext({})
+    standing_in: AbstractContextManager[None] = (
+        replaced(layer, instead) if layer is not None and instead is not None else nullcontext()
+    )
     with autocast_to(autocast, device), standing_in, apart as separating:
         found = model(**arguments, **separating).logits
     if chunked:
@@ -175,7 +177,9 @@ def hidden_states(
     """
     device = next(backbone.parameters()).device
     inputs, place_N, _ = _laid_out(rows, layout)
-    apart = rows_apart(backbone, row_lengths(rows)) if layout == "packed" else nullcontext({})
+    apart: AbstractContextManager[Any] = (
+        rows_apart(backbone, row_lengths(rows)) if layout == "packed" else nullcontext({})
+    )
     arguments = {name: each.to(device) for name, each in inputs.items()}
     with autocast_to(autocast, device), apart as separating:
         found = backbone(**arguments, **separating, use_cache=False).last_hidden_state

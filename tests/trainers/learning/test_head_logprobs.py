@@ -39,7 +39,8 @@ SHAPE: dict[str, Any] = {
 
 def built(*, tied: bool = True, bias: bool = False) -> Any:
     torch.manual_seed(0)
-    model: Any = Qwen3ForCausalLM(Qwen3Config(**SHAPE, tie_word_embeddings=tied)).eval()
+    model: Any = Qwen3ForCausalLM(Qwen3Config(**SHAPE, tie_word_embeddings=tied))
+    model.eval()
     if bias:
         model.lm_head.bias = nn.Parameter(torch.randn(SHAPE["vocab_size"]))
     return model
@@ -158,7 +159,12 @@ def test_the_kl_to_the_reference_is_exactly_0_and_every_ratio_1(layout: Any, aut
 def test_no_tensor_of_the_size_of_the_logits_is_saved_or_returned(entropy: bool) -> None:
     model, rows = built(), batch()
     saved: list[tuple[int, ...]] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda each: (saved.append(tuple(each.shape)), each)[1], lambda x: x):
+
+    def note(tensor: Tensor) -> Tensor:
+        saved.append(tuple(tensor.shape))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         score(model, rows, logits="chunked", entropy_gradient=entropy)
         assert (SHAPE["vocab_size"], SHAPE["hidden_size"]) in saved, "the weights are"
         assert not any(shape[-1:] == (SHAPE["vocab_size"],) for shape in saved)
@@ -202,7 +208,8 @@ def test_a_head_in_32_bits_does_not_round_logits() -> None:
 
 def test_heads_that_are_more_than_a_product_keep_whole_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    capped: Any = Gemma2ForCausalLM(Gemma2Config(**SHAPE, final_logit_softcapping=3.0)).eval()
+    capped: Any = Gemma2ForCausalLM(Gemma2Config(**SHAPE, final_logit_softcapping=3.0))
+    capped.eval()
     adapted: Any = built(tied=False)
     attach(adapted, LoraConfig(rank=2, targets=["lm_head"]))
     for model in (capped, adapted):

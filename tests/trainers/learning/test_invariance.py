@@ -138,10 +138,10 @@ def test_a_model_that_reads_across_rows_in_spite_of_its_positions_is_found_out()
         num_attention_heads=2,
         max_position_embeddings=32,
         word_embed_proj_dim=16,
-        attn_implementation="eager",
     )
     torch.manual_seed(0)
     model: Any = OPTForCausalLM(shape)
+    model.set_attn_implementation("eager")
     with pytest.raises(UsageError, match="OPTForCausalLM reads across rows"):
         Learner(model, OptimizerConfig(layout="packed"))
     Learner(model, OptimizerConfig(layout="padded"))
