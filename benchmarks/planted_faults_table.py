@@ -183,8 +183,8 @@ FAULTS = (
         "statistics",
         "skew-mirrored",
         "evals/statistics.py",
-        "skew = float((residuals**3).mean())",
-        "skew = -float((residuals**3).mean())",
+        "skew = float(((residuals / deviation) ** 3).mean())",
+        "skew = -float(((residuals / deviation) ** 3).mean())",
         ("tests/evals/test_statistics.py",),
     ),
 )

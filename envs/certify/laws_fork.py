@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...verdicts import NotApplicable
 from ..base import TurnEnv
 from ..messages import Action
 from .findings import Broken
@@ -98,6 +99,8 @@ def _same(harness: Harness, env: TurnEnv, original: Trace, turn: int, text: str,
     for action in original.actions()[turn:]:
         try:
             observation, reward, terminated, truncated, info = harness.answer(env, ("step", {"action": action}))
+        except (Broken, NotApplicable):  # also ``OutOfTime``: the environment did nothing wrong
+            raise
         except Exception as error:
             raise Broken(f"{text}: step() raised {type(error).__name__}: {error}", spec, policy=who) from error
         beats.append(Beat(plain(Action.of(action)), plain(observation), reward, terminated, truncated, plain(info)))

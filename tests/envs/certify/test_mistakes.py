@@ -314,6 +314,16 @@ def test_a_slow_environment_is_certified_in_the_time_that_there_is(load: Load) -
     assert {"is_complete", "begins", "no_global_rng", "oracle_solves"} <= held, "the first things come first"
 
 
+def test_time_that_runs_out_in_a_fork_is_not_the_environments_fault(load: Load) -> None:
+    module = load(SLOW.replace("SECONDS", "3"))
+    laws = ["fork_equals_original", "fork_is_independent"]
+    budgets = range(30, 300, 30)
+    found = [certify(module.E, quick=True, laws=laws, clock=lambda: module.NOW[0], seconds=each) for each in budgets]
+    broken = [certificate.broken for certificate in found if certificate.broken]
+    assert not broken, "what did not fit is skipped"
+    assert any("--minutes" in verdict.reason for one in found for verdict in one.verdicts), "and something did not fit"
+
+
 def test_a_missing_random_player_is_noted(load: Load) -> None:
     notes = [certify(load(source).E, quick=True, laws=["random_at_floor"]).verdicts[0] for source in (TEXT, TOOL)]
     assert [verdict.status for verdict in notes] == [Status.PASS, Status.PASS]
