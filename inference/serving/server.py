@@ -78,6 +78,25 @@ class ServerResponse:
     cached: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLoad:
+    """The load of one server, as it counts it.
+
+    Args:
+        running: requests in progress.
+        waiting: requests in its queue.
+        cache_use: share of the cache for keys and values in use.
+        queried: prompt tokens looked up in the prefix cache since it started.
+        found: prompt tokens found there.
+    """
+
+    running: float
+    waiting: float
+    cache_use: float
+    queried: float
+    found: float
+
+
 class Sampler(Protocol):
     """One replica of a policy. Every method raises ``InfrastructureError`` with its URL when it cannot be reached."""
 
@@ -130,6 +149,19 @@ class Pausable(Protocol):
 
     async def name_version(self, version: int) -> None:
         """Call the weights that it has ``version``; does nothing where it keeps no versions."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """Counts its requests."""
+
+    async def load(self) -> ServerLoad | None:
+        """Return its present load; ``None`` if it was started without counts.
+
+        Raises:
+            InfrastructureError: it cannot be reached.
+        """
         ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from ...inference.precision import autocast_to
 from .activations import recomputed
 from .logprobs import Scores, score
+from .meter import Meter
 from .parallel import ALONE, Part, ProcessGroup
 from .rows import Layout, Rows, Unit
 
@@ -32,6 +33,7 @@ class Scorer:
         recompute: whether layers keep only their input for the backward pass.
         microbatch_tokens: tokens in one forward pass.
         world: processes that share the rows.
+        meter: counter of the work with a gradient.
     """
 
     temperature: float = 1.0
@@ -40,6 +42,7 @@ class Scorer:
     recompute: bool = False
     microbatch_tokens: int = 16384
     world: ProcessGroup = ALONE
+    meter: Meter = field(default_factory=Meter, compare=False)
 
     def precision(self, device: torch.device) -> AbstractContextManager[object]:
         """Compute in the run's precision within the block."""
@@ -55,6 +58,7 @@ class Scorer:
 
     def score(self, model: Any, part: Rows, *, entropy_gradient: bool = False) -> Scores:
         """Score the sampled tokens of one micro-batch; see ``logprobs.score``."""
+        self.meter.read(part, self.layout)
         return score(
             model,
             part,

@@ -27,6 +27,9 @@ class HardwareConfig(Config):
     attention: Attention | None = None
     """Implementation of attention (default: the model's own). On a GPU, ``sdpa`` uses a fused kernel for padded rows;
     ``flash_attention_2`` needs the package ``flash-attn``."""
+    peak_tflops: float | None = pydantic.Field(default=None, gt=0)
+    """Peak of the device in TFLOP/s, of which ``perf/mfu`` is a share (default: that of the profile's GPU in bfloat16;
+    none on a CPU)."""
     chosen: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Settings that the profile filled in, by name. The run writes it; changing it has no effect."""
 

@@ -32,9 +32,11 @@ from .hardware import matrix_precision, refuse_absent
 from .metrics import read_metrics
 from .model_files import ModelFiles, Start
 from .openings import openings
+from .performance import PROFILES, Performance
 from .reports import Reports
 from .run import Run
 from .run_folder import RunFolder
+from .server_meter import ServerMeter
 from .settings import Plan, TrainConfig
 from .state import RunState
 from .uninterrupted import TornError
@@ -151,6 +153,8 @@ async def _opened(
         evaluation=evaluation,
         early=early,
         reports=reports,
+        performance=Performance.of(config, model, learner.scorer.meter, folder.path / PROFILES),
+        servers=ServerMeter(actor.serving.clients if actor.serving is not None and world.is_main else ()),
         state=state,
     )
 

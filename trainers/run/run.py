@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,10 @@ from .early_stop import EarlyStop
 from .evaluation import Evaluation
 from .metrics import Stopwatch, read_metrics
 from .model_files import ModelFiles, Start
+from .performance import Performance
 from .reports import Reports
 from .run_folder import RunFolder
+from .server_meter import ServerMeter
 from .settings import TrainConfig
 from .state import RunState
 
@@ -57,6 +60,8 @@ class Run:
         evaluation: evaluation on held-out tasks.
         early: rule that decides whether the run stops early.
         reports: logs and progress bar.
+        performance: speed, memory and traces.
+        servers: queues and caches of the servers that sample, if any.
         state: the step, and the other state of a checkpoint.
     """
 
@@ -75,6 +80,8 @@ class Run:
     evaluation: Evaluation
     early: EarlyStop
     reports: Reports
+    performance: Performance
+    servers: ServerMeter
     state: RunState
 
     @property
@@ -136,6 +143,7 @@ class Run:
         """Log the numbers of the last finished step, and show the most important ones."""
         if isinstance(self.weights, WeightSync):
             metrics = {**metrics, **self.weights.metrics}
+        metrics = {**metrics, **self.performance.metrics(), **self.servers.metrics()}
         self.reports.write(self.step, metrics, advance=True)
 
     async def evaluate(self) -> None:
@@ -143,8 +151,10 @@ class Run:
         done = self.world.broadcast(self.reports.has(self.step, "eval/episodes"))
         if done or not self.evaluation.due(self.step):
             return
+        began = time.perf_counter()
         await self.weights.send(self.step)
         found = await self.evaluation.metrics()
+        found["seconds/evaluate"] = time.perf_counter() - began
         if self.early.see(self.step, found) and self.evaluation.keep_best:
             export = self._exporter()
             if self.world.is_main:

@@ -46,6 +46,7 @@ MAY_CHANGE = (
     "episodes.episode_timeout",
     "episodes.retries",
     "threads",
+    "profile_steps",
     "device",
     "hardware",
     "agent.max_batch",
@@ -238,6 +239,10 @@ class TrainConfig(Config):
     """Show a progress bar (on a terminal)."""
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
+
+    profile_steps: list[int] = pydantic.Field(default_factory=list)
+    """Steps to trace with torch's profiler, e.g. ``[3]``: ``profiles/step-3.json.gz`` in the run's folder opens in
+    Perfetto or ``chrome://tracing``. A traced step is slower."""
 
     def plan(self) -> Plan:
         """Return the requirements of the script."""

@@ -15,8 +15,9 @@ from typing import Any
 from ....errors import ContractError, InfrastructureError, PolicyServerError, UsageError
 from ...policy import Sampling
 from ..answers import reason, shortened, too_long
-from ..server import Capabilities, Pause, ServerResponse
+from ..server import Capabilities, Pause, ServerLoad, ServerResponse
 from . import reading, routes
+from .load import read_load
 from .probing import ProbeResult, Probing
 from .wire import Wire
 
@@ -172,6 +173,11 @@ class ServerClient:
             return reading.read_tokens(self._wire.checked(answer))
         except PolicyServerError as error:
             raise self._wire.named(error) from None
+
+    async def load(self) -> ServerLoad | None:
+        """Return its present load; see ``Counting``."""
+        answer = await self._wire.send(routes.Call(routes.METRICS), within=START_SECONDS)
+        return read_load(answer.content) if answer.status == 200 else None
 
     # -- control ------------------------------------------------------------------------------------------------
 
