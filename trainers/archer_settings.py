@@ -215,4 +215,5 @@ class ArcherConfig(PolicyConfig):
         per_step = self.actor_steps * (self.epochs if self.actor in ("ppo", "doubly_robust") else 1)
         optimizer = self.optimizer.until(max(1, (self.steps - self.warmup) * per_step))
         gate = (f"critic_gate.{name}" for name in CriticGateConfig.model_fields)  # they affect later measurements alone
-        return Plan("archer", optimizer, may_change=(*MAY_CHANGE, *gate), correction=self.loss.is_mode)
+        changes, correction = (*MAY_CHANGE, *gate), self.loss.is_mode
+        return Plan("archer", optimizer, may_change=changes, samples_in_learning=True, correction=correction)

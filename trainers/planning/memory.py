@@ -131,10 +131,12 @@ class Memory:
     @property
     def peak(self) -> int:
         """The largest need of any moment, with the allocator's slack."""
-        moment = sum(self.moments[self.worst].values())
-        engine = self.always.get("vLLM", 0)
-        held = SLACK * (sum(self.always.values()) - engine + moment) + engine
-        return int(max(held, self.loading + CONTEXT_BYTES + engine))
+        engine, always = self.always.get("vLLM", 0), sum(self.always.values())
+        held = []
+        for moment in self.moments.values():
+            fixed = engine + moment.get("vLLM", 0)  # vLLM takes all of its share, and no more
+            held.append(SLACK * (always + sum(moment.values()) - fixed) + fixed)
+        return int(max(*held, self.loading + CONTEXT_BYTES + engine))
 
     @property
     def least(self) -> int:
@@ -164,9 +166,12 @@ def memory_of(load: Workload) -> Memory:
         always["reference"] = policy.width * shape.weights
     if load.sampler.kind == "copy":
         always["copy for sampling"] = whole
+    engine: dict[str, int] = {}
     if load.sampler.kind == "engine" or (load.sampler.kind == "servers" and not load.sampling_gpus):
         each = -(-max(1, load.sampler.replicas) // load.gpus)
-        always["vLLM"] = int(each * load.sampler.share * load.gpu.gib * GIB)
+        engine = {"vLLM": int(each * load.sampler.share * load.gpu.gib * GIB)}
+    if not load.sampler.sleeps:
+        always |= engine
     if critic is not None:
         base = 0 if critic.rank is not None else critic.width * critic.trained
         always["critic"] = base + (MOMENTS + 4 * (critic.rank is not None) + 4 * load.critic_copies) * critic.trained
@@ -174,7 +179,7 @@ def memory_of(load: Workload) -> Memory:
     moments = {
         "learn": {**gradients, **_inside(policy)},
         "optimizer step": {**gradients, "temporary": 4 * policy.trained // learners},
-        "play": _played(load),
+        "play": {**_played(load), **(engine if load.sampler.sleeps else {})},
     }
     if critic is not None:
         moments["critic"] = {"gradients": 4 * critic.trained, **_inside(critic, masked=True)}

@@ -37,6 +37,7 @@ from .reports import Reports
 from .run import Run
 from .run_folder import RunFolder
 from .server_meter import ServerMeter
+from .servers import refuse_sleep
 from .settings import Plan, TrainConfig
 from .state import RunState
 from .uninterrupted import TornError
@@ -74,6 +75,10 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
     plan = config.plan()
     if processes() > 1 and not plan.many_processes:
         raise UsageError(f"{plan.algorithm} trains in one process; start it without torchrun")
+    always = "overlap.enabled keeps playing" if plan.overlap.enabled else ""
+    if plan.samples_in_learning:
+        always = f"{plan.algorithm} samples utterances to learn from"
+    refuse_sleep(config.server, samples_always=always)
     async with AsyncExitStack() as stack:
         world = stack.enter_context(process_group(config.device))
         folder = RunFolder(config.out, plan.algorithm, keep=config.keep_checkpoints)

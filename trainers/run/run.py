@@ -112,6 +112,11 @@ class Run:
         self.reports.keep(self.step, played.groups)
         return played
 
+    async def rest(self) -> None:
+        """Let servers on the learner's GPU free their memory until the next transfer, if ``server.sleep`` says so."""
+        if isinstance(self.weights, WeightSync):
+            await self.weights.rest()
+
     async def learn(self, learning: Callable[[], T]) -> T:
         """Call a learning function: in a thread if episodes are played meanwhile, otherwise right here."""
         return learning() if self.collector.background is None else await asyncio.to_thread(learning)

@@ -174,6 +174,7 @@ class Plan:
         may_change: settings that a resumed run may change.
         many_processes: whether ``torchrun`` may start several processes. Each learns its share; the main one plays,
             evaluates and writes.
+        samples_in_learning: whether the script samples from the policy while it learns, besides ``overlap``.
         correction: correction for a sampler that differs from the learner, resolved; ``none`` in scripts without one.
     """
 
@@ -183,6 +184,7 @@ class Plan:
     family: TaskFamily[Any] | None = None
     may_change: tuple[str, ...] = MAY_CHANGE
     many_processes: bool = False
+    samples_in_learning: bool = False
     correction: str = "none"
 
 

@@ -121,6 +121,7 @@ async def _train_step(trainer: Trainer[C], unusable: UnusableEpisodes) -> None:
         with clock("collect"):
             async with run.servers.watching():
                 played = await trainer.collect()
+        await run.rest()
     groups, dropped = unusable.without(played.groups)
     with clock("learn"):
         learned = await uninterrupted(trainer.learn(groups, clock))

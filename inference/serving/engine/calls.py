@@ -89,6 +89,20 @@ class VllmEngine:
         """Drop all keys and values, including those of running requests; return whether it succeeded."""
         return bool(self._engine.reset_prefix_cache(reset_running_requests=True))
 
+    def sleep(self, level: int) -> None:
+        """Free memory; requests in progress end."""
+        self._engine.sleep(level, "abort")
+
+    def wake(self, tags: Sequence[str], *, restore: bool) -> None:
+        """Take memory back, and load the weights of the folder again on request."""
+        self._engine.wake_up(list(tags) or None)
+        if restore:
+            self._engine.collective_rpc("reload_weights")
+
+    def asleep(self) -> bool:
+        """Return whether memory is freed."""
+        return bool(self._engine.is_sleeping())
+
     def load_adapter(self, name: str, folder: Path) -> None:
         """Load an adapter; it replaces one of the same name."""
         from vllm.lora.request import LoRARequest
@@ -156,6 +170,7 @@ def _arguments(model: Path, options: ServerOptions) -> dict[str, Any]:
         **_memory(options),
         "block_size": options.block,
         "enforce_eager": options.eager,
+        "enable_sleep_mode": options.sleep,
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
         "skip_tokenizer_init": True,

@@ -119,6 +119,7 @@ class EngineServer:
             adapters=self.options.max_rank > 0,
             max_rank=self.options.max_rank,
             started=self._started,
+            sleeps=self.options.sleep,
         )
 
     async def generate(
@@ -157,6 +158,18 @@ class EngineServer:
         thread = self._thread
         if not await thread.call(lambda: thread.engine.reset_prefix_cache()):
             raise InfrastructureError("the engine in this process did not clear its prefix cache")
+
+    async def sleep(self, level: int) -> None:
+        """Free memory; see ``Sleeper``."""
+        await self._thread.call(lambda: self._thread.engine.sleep(level))
+
+    async def wake(self, tags: Sequence[str] = (), *, restore: bool = False) -> None:
+        """Take memory back; see ``Sleeper``."""
+        await self._thread.call(lambda: self._thread.engine.wake(tags, restore=restore))
+
+    async def asleep(self) -> bool:
+        """Return whether it sleeps."""
+        return await self._thread.call(lambda: self._thread.engine.asleep())
 
     # -- adapters ---------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,8 @@ LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 FILES = "turnwise_files"
 """Weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors in a folder that both sides see."""
+IPC = "ipc"
+"""vLLM's backend for a trainer on the same GPU: handles of CUDA memory instead of copies."""
 UNCOMPILED = {"TORCHDYNAMO_DISABLE": "1"}
 """Variables that ``eager`` sets in addition to vLLM's own switch, under which vLLM still compiles parts of its sampler:
 with a C++ compiler, for up to a minute, while the first requests wait."""
@@ -66,7 +68,10 @@ class ServerOptions(Config):
     """Tokens per block of the cache; prefixes are shared in whole blocks (default: vLLM's own, 128 on a CPU, where
     multiples of 32 work)."""
     transfer: str | None = None
-    """Backend of native weight transfer: ``turnwise_files``, or one of vLLM's own on GPUs, e.g. ``nccl``."""
+    """Backend of native weight transfer: ``turnwise_files``, or one of vLLM's own on GPUs: ``nccl``, or ``ipc`` on the
+    learner's GPU."""
+    sleep: bool = False
+    """Let it free its GPU's memory between two steps (``server.sleep`` of a run); vLLM can do this on GPUs only."""
     max_rank: int = pydantic.Field(default=0, ge=0)
     """Largest rank of LoRA adapters, which can be loaded and unloaded while it runs; 0 disables adapters."""
     max_adapters: int = pydantic.Field(default=2, ge=1)
@@ -112,6 +117,7 @@ class ServerOptions(Config):
             words.append("--disable-log-stats")
         words += ["--block-size", str(self.block)] if self.block else []
         words += ["--enforce-eager"] if self.eager else []
+        words += ["--enable-sleep-mode"] if self.sleep else []
         if self.max_rank:
             words += ["--enable-lora", "--max-lora-rank", str(self.max_rank)]
             words += ["--max-loras", str(self.max_adapters), "--max-cpu-loras", str(self.max_adapters)]
@@ -141,6 +147,8 @@ class ServerOptions(Config):
             # Run the model in the engine's process. In a separate one, vLLM's default on a CPU, each of the two spins
             # for a second after every message: the same requests then cost two to three times the CPU time.
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            # Handles of memory on the same GPU travel pickled, which vLLM reads with this permission only.
+            **({"VLLM_ALLOW_INSECURE_SERIALIZATION": "1"} if self.transfer == IPC else {}),
             **(UNCOMPILED if self.eager else {}),
             **self.environment,
         }
