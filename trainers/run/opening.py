@@ -126,7 +126,6 @@ async def _opened(
     temperature, dump = config.agent.temperature, folder.dump
     learner = Learner(model, plan.optimizer, temperature=temperature, dump=dump, world=world)
     seed_generators(config.seed)
-    pending = _restore(resumed, learner, sampler)
     step = resumed.step if resumed is not None else 0
     actor = Actor.of(config, model, start.tokenizer, own=own, version=step, files=files, scorer=learner.scorer)
     if world.is_main:
@@ -134,6 +133,8 @@ async def _opened(
             tell(LOG, "remark", line)
     options = config.episodes.options(seed=round_seed("train", config.seed))
     source = Source(pool, actor.agent, sampler, options, config.steps, config.seed)
+    await _open_servers(stack, actor, world)  # vLLM measures what is free: before the optimizer's state fills the GPU
+    pending = _restore(resumed, learner, sampler)
     collector = _collector(plan.overlap, source, world, pending, resumed)
     reports = Reports.of(config, folder, world, step, stack)
     logged = world.broadcast(read_metrics(folder.metrics) if world.is_main else [])
@@ -141,7 +142,7 @@ async def _opened(
     evaluation = Evaluation(config.eval, source, actor.agent, measured, world)
     every = config.checkpoint_every
     state = RunState(folder.checkpoints, files, start, learner, sampler, collector, world, config.steps, every, resumed)
-    await _guard(stack, actor, state, pool, collector)
+    _guard(stack, state, pool, collector)
     return Run(
         config=config,
         world=world,
@@ -184,13 +185,16 @@ def _collector(
     return AsyncRollouts(source, max_staleness=overlap.max_staleness, pending=pending, version=version, drawn=drawn)
 
 
-async def _guard(stack: AsyncExitStack, actor: Actor, state: RunState, pool: EnvPool, collector: Collector) -> None:
-    """Start servers, and say what happens at the end of the run, the last first."""
-    await hear_interrupt(state.world)
+async def _open_servers(stack: AsyncExitStack, actor: Actor, world: ProcessGroup) -> None:
+    """Start or check the servers, if any, and leave them at the end of the run."""
+    await hear_interrupt(world)
     if actor.serving is not None:
         await actor.serving.open()
         stack.push_async_callback(actor.serving.close)
 
+
+def _guard(stack: AsyncExitStack, state: RunState, pool: EnvPool, collector: Collector) -> None:
+    """Say what happens at the end of the run, the last first."""
     stopped = False
 
     def note_why(kind: object, error: BaseException | None, trace: object) -> None:

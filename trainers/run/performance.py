@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import resource
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +52,7 @@ class Performance:
         self.meter, self.device, self.shape = meter, device, shape
         self.adapters, self.tflops = adapters, tflops
         self.profile_steps, self.folder = frozenset(profile_steps), folder
+        self._trace: tuple[int, torch.profiler.profile] | None = None
 
     @classmethod
     def of(cls, config: TrainConfig, model: Any, meter: Meter, folder: Path) -> Performance:
@@ -74,7 +73,8 @@ class Performance:
         )
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers since the last call."""
+        """Return the numbers since the last call, at the end of a step."""
+        self._end_trace()
         work = self.meter.take()
         found = memory(self.device)
         if not work.tokens or not work.seconds:
@@ -92,20 +92,25 @@ class Performance:
             found["perf/mfu"] = found["perf/tflops"] / self.tflops
         return found
 
-    @contextmanager
-    def traced(self, step: int) -> Iterator[None]:
-        """Trace the block with torch's profiler if ``profile_steps`` names the step; a failure is only a warning.
+    def begin(self, step: int) -> None:
+        """Begin a step: trace it with torch's profiler until the next ``metrics`` if ``profile_steps`` names it.
 
         Args:
-            step: number of the step that begins, from 1.
+            step: number of the step, from 1.
         """
         if step not in self.profile_steps:
-            yield
             return
         kinds = [torch.profiler.ProfilerActivity.CPU]
         kinds += [torch.profiler.ProfilerActivity.CUDA] if self.device.type == "cuda" else []
-        with torch.profiler.profile(activities=kinds) as profile:
-            yield
+        self._trace = (step, torch.profiler.profile(activities=kinds))
+        self._trace[1].start()
+
+    def _end_trace(self) -> None:
+        """Write the trace of the step, if it has one; a failure is only a warning."""
+        if self._trace is None:
+            return
+        (step, profile), self._trace = self._trace, None
+        profile.stop()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             profile.export_chrome_trace(str(self.folder / f"step-{step}.json.gz"))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -100,7 +100,8 @@ class Run:
         return self.step >= self.state.steps or self.early.reason is not None
 
     def clock(self) -> Stopwatch:
-        """Return a watch for one step."""
+        """Return a watch for one step, which begins now."""
+        self.performance.begin(self.step + 1)
         return Stopwatch(self.collector.background)
 
     async def collect(self, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
@@ -114,8 +115,8 @@ class Run:
 
     async def rest(self) -> None:
         """Let servers on the learner's GPU free their memory until the next transfer, if ``server.sleep`` says so."""
-        if isinstance(self.weights, WeightSync):
-            await self.weights.rest()
+        if self.world.is_main and self.config.server is not None:
+            await cast(WeightSync, self.weights).rest()
 
     async def learn(self, learning: Callable[[], T]) -> T:
         """Call a learning function: in a thread if episodes are played meanwhile, otherwise right here."""

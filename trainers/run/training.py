@@ -103,28 +103,22 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
     await run.evaluate()
     while not run.over:
         await hear_interrupt(run.world)
-        with run.performance.traced(run.step + 1):
-            await _train_step(trainer, unusable)
+        clock = run.clock()
+        played: Experience = NothingPlayed()
+        if trainer.plays:
+            with clock("sync"):
+                await run.weights.send(run.step)
+            with clock("collect"):
+                async with run.servers.watching():
+                    played = await trainer.collect()
+            await run.rest()
+        groups, dropped = unusable.without(played.groups)
+        with clock("learn"):
+            learned = await uninterrupted(trainer.learn(groups, clock))
+        run.state.finish_step(played.tasks)
+        metrics = {**played.metrics(), **dropped, **learned}
+        run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
         run.state.save_if_due()
         await run.evaluate()
     await hear_interrupt(run.world)  # an interrupt in the last step must not cut the closing of environments short
     return run.finish(trainer.note)
-
-
-async def _train_step(trainer: Trainer[C], unusable: UnusableEpisodes) -> None:
-    """Take one step: sync, collect, learn, report."""
-    run, clock = trainer.run, trainer.run.clock()
-    played: Experience = NothingPlayed()
-    if trainer.plays:
-        with clock("sync"):
-            await run.weights.send(run.step)
-        with clock("collect"):
-            async with run.servers.watching():
-                played = await trainer.collect()
-        await run.rest()
-    groups, dropped = unusable.without(played.groups)
-    with clock("learn"):
-        learned = await uninterrupted(trainer.learn(groups, clock))
-    run.state.finish_step(played.tasks)
-    metrics = {**played.metrics(), **dropped, **learned}
-    run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))

@@ -99,17 +99,14 @@ class WeightSync:
         await run_on_main(self.world, judge)
 
     async def rest(self) -> None:
-        """Make the servers free their GPUs until the next ``send``, if they are to sleep.
+        """Make the servers free their GPUs until the next ``send``, if they are to sleep; only in the main process.
 
         Raises:
             UsageError: one was not started so that it can.
             InfrastructureError: none did.
         """
-        if self.level:
-            await run_on_main(self.world, self._rest)
-
-    async def _rest(self) -> None:
-        assert self.transport is not None
+        if not self.level or self.transport is None:
+            return
         began = time.perf_counter()
         self._asleep = True
         await _to_its_end(self.transport.sleep(self.level))
@@ -126,8 +123,8 @@ class WeightSync:
             await self.transport.close()
 
     def _scored(self, heard: Heard) -> list[Answers]:
-        scorer = self.questions.scorer
-        return [{asked.kind: answered(self.model, asked, served, scorer) for asked, served in said} for said in heard]
+        found = iter(answered(self.model, [one for said in heard for one in said], self.questions.scorer))
+        return [{asked.kind: next(found) for asked, _ in said} for said in heard]
 
     async def _sync(self, weights: Mapping[str, Tensor], version: int) -> tuple[Heard, Heard]:
         """Send the weights; return the answers before the first transfer (later none), and those after this one."""

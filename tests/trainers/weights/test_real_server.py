@@ -216,11 +216,11 @@ def test_what_nccl_tells_servers_is_what_vllm_reads() -> None:
     coming = NCCLWeightTransferUpdateInfo(**info)
     assert coming.dtype_names == ["bfloat16"] * 5 + ["int64"]
     sent = iter([(name, each.bfloat16() if each.is_floating_point() else each) for name, each in weights.items()])
-    for pack in packs(weights, torch.bfloat16, 100, over=True):
-        theirs = pack_tensors(sent, lambda item: item[1], 100)
+    for pack in packs(weights, torch.bfloat16, 400, over=True):
+        theirs = pack_tensors(sent, lambda item: item[1], 400)
         assert (theirs.names, theirs.tensor_sizes) == (list(pack.tensors), pack.sizes)
         assert torch.equal(theirs.packed_tensor, pack.fill(torch.empty(pack.size, dtype=torch.uint8)))
-    assert pack_tensors(sent, lambda item: item[1], 100) is None
+    assert pack_tensors(sent, lambda item: item[1], 400) is None
 
 
 class Sleeping(ServerClient):
