@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...policy import Sampling
+from ..http.reading import read_version
 from ..launch.process import UNCOMPILED, ServerOptions
 from .thread import StepOutput
 
@@ -30,6 +31,7 @@ class VllmEngine:
 
     Raises:
         ModuleNotFoundError: vLLM is not installed.
+        UsageError: its version is not supported.
     """
 
     def __init__(self, model: Path, options: ServerOptions) -> None:
@@ -38,7 +40,9 @@ class VllmEngine:
         self._loaded = 0
         with _environment(SETTINGS | (UNCOMPILED if options.eager else {}) | options.environment):
             import torch
+            import vllm
 
+            read_version({"version": str(vllm.__version__)})
             set_threads = torch.set_num_threads  # vLLM replaces it with a function that does nothing
             try:
                 from vllm.engine.arg_utils import EngineArgs

@@ -73,7 +73,7 @@ class EngineServer:
         """Load the model, which takes some seconds.
 
         Raises:
-            UsageError: vLLM is not installed in this environment.
+            UsageError: vLLM is not installed in this environment, or its version is not supported.
             InfrastructureError: the engine cannot be created.
         """
         if self._thread.alive:
@@ -84,6 +84,8 @@ class EngineServer:
             raise UsageError(
                 f"vLLM is not installed in this environment ({error}); scripts/install-vllm creates one with it"
             ) from error
+        except UsageError as error:
+            raise UsageError(f"the engine in this process {error}") from error
         except Exception as error:
             raise InfrastructureError(f"cannot create the engine for {self.model}: {error}") from error
         self._started = time.time()
