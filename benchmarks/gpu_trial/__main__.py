@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 from trial import LINES, Trial, lines_of, write_report
+from wheels import collect
 
 HERE = Path(__file__).resolve().parent
-PARTS = {"correctness": 5.0, "speed": 7.5, "learning": 7.0}
+PARTS = {"correctness": 5.0, "speed": 7.5, "serving": 10.0, "learning": 7.0, "peer": 5.0}
 """Parts in the order of their value, with their time limits in minutes."""
 
 
@@ -22,7 +23,10 @@ def main() -> int:
     parser.add_argument("--parts", default=",".join(PARTS), help="parts to run, with commas (default: all)")
     parser.add_argument("--minutes", type=float, help="time limit of each part, instead of its own")
     parser.add_argument("--plan", action="store_true", help="run everything at nano shapes on the CPU: is it ready?")
+    parser.add_argument("--wheels", type=Path, help="collect wheels for a machine without an index there, and end")
     words = parser.parse_args()
+    if words.wheels is not None:
+        return collect(words.wheels)
     chosen = words.parts.split(",")
     if unknown := [part for part in chosen if part not in PARTS]:
         parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")

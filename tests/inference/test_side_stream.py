@@ -13,11 +13,11 @@ from turnwise.inference.side_stream import SideStream
 from turnwise.inference.transformers_policy import TransformersPolicy
 
 
-class Stream:
+class Queue:
     def __init__(self, log: list[str], name: str) -> None:
         self.log, self.name = log, name
 
-    def wait_stream(self, other: Stream) -> None:
+    def wait_stream(self, other: Queue) -> None:
         self.log.append(f"{self.name} waits for {other.name}")
 
 
@@ -26,17 +26,17 @@ class Cuda:
 
     def __init__(self) -> None:
         self.log: list[str] = []
-        self.default = Stream(self.log, "learner")
+        self.default = Queue(self.log, "learner")
 
-    def Stream(self, *, device: torch.device, priority: int) -> Stream:
+    def Stream(self, *, device: torch.device, priority: int) -> Queue:
         assert priority < 0, "urgent"
-        return Stream(self.log, "policy")
+        return Queue(self.log, "policy")
 
-    def current_stream(self, device: torch.device) -> Stream:
+    def current_stream(self, device: torch.device) -> Queue:
         return self.default
 
     @contextmanager
-    def stream(self, chosen: Stream) -> Iterator[None]:
+    def stream(self, chosen: Queue) -> Iterator[None]:
         self.log.append(f"in {chosen.name}")
         yield
         self.log.append(f"out of {chosen.name}")

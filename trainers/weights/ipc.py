@@ -63,7 +63,7 @@ class Ipc(Anywhere):
         return {"packed": True}
 
     def updates(self, weights: Mapping[str, Tensor]) -> Iterator[Mapping[str, Any]]:
-        """Yield names, sizes and the handle of a buffer that holds a pack until the next one is asked for."""
+        """Yield names, sizes and the handle of a buffer, which holds a pack until the caller takes the next one."""
         largest = max((each.numel() * sent_as(each, self.dtype).itemsize for each in weights.values()), default=0)
         limit = max(self.bytes, largest)
         buffer = torch.empty(limit, dtype=torch.uint8, device=self.device)
@@ -81,12 +81,12 @@ class Ipc(Anywhere):
     def done(self) -> None:
         """Let torch take back the buffer that the servers have closed."""
         if self.device.type == "cuda":
-            torch.cuda.ipc_collect()
+            torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
 
 
 def exported(buffer: Tensor) -> Mapping[str, tuple[Any, ...]]:
     """Return the CUDA handle of a buffer by the UUID of its GPU."""
     from torch.multiprocessing.reductions import reduce_tensor
 
-    _, arguments = reduce_tensor(buffer)
+    _, arguments = reduce_tensor(buffer)  # type: ignore[no-untyped-call]
     return {str(torch.cuda.get_device_properties(buffer.device).uuid): arguments}

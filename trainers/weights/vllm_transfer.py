@@ -157,7 +157,7 @@ class Native(Replicas):
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
         if not self.backend.shared and await self._changed():
-            event(LOG, "sync", "servers came or went: trainer and servers meet anew", {"version": version})
+            event(LOG, "sync", "servers came or went: all meet again", {"version": version})
             await self._meet(again=True)
         met, self._met = self._met, ()  # until all have it: a group in which one failed is unusable
         await self.every("start an update", _begin)

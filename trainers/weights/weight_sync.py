@@ -271,5 +271,5 @@ async def _to_its_end(sync: Coroutine[Any, Any, T]) -> T:
 
 def free_cached_memory() -> None:
     """Return memory that torch keeps for later to the GPU, so that a server can take it; does nothing on a CPU."""
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()

@@ -97,8 +97,9 @@ async def test_a_restarted_server_counts_from_zero_again() -> None:
 
 
 async def test_an_error_of_the_step_is_passed_on() -> None:
+    servers: list[Any] = [Server("a", loads(1))]
     with pytest.raises(RuntimeError, match="of the step"):
-        async with ServerMeter([Server("a", loads(1))]).watching():
+        async with ServerMeter(servers).watching():
             raise RuntimeError("of the step")
 
 

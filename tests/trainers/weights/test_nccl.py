@@ -92,7 +92,9 @@ class Receiving(FakeServer):
             coming.append((name, dtype, shape, math.prod(shape) * dtype.itemsize))
             if sum(size for *_, size in coming) > limit or place == len(described) - 1:
                 pack = await asyncio.to_thread(self.inbox.get, True, 10)
-                for part, (its, dtype, shape, _) in zip(pack.split([size for *_, size in coming]), coming, strict=True):
+                for part, (its, dtype, shape, _) in zip(
+                    torch.split(pack, [size for *_, size in coming]), coming, strict=True
+                ):
                     found[its] = part.contiguous().view(dtype).view(shape)
                 coming = []
         return found
@@ -170,7 +172,7 @@ def test_packs_are_those_that_vllm_cuts() -> None:
                 assert len(data) == pack.size
                 assert over or len(pack.tensors) == 1 or pack.size <= limit
                 for (name, tensor), kind, part in zip(
-                    pack.tensors.items(), pack.kinds, data.split(pack.sizes), strict=True
+                    pack.tensors.items(), pack.kinds, torch.split(data, pack.sizes), strict=True
                 ):
                     assert torch.equal(part.clone().view(kind), weights[name].to(kind)), tensor
                     kept[over] += 1
