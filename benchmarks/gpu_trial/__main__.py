@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -51,13 +53,16 @@ def _run(part: str, out: Path, *, plan: bool, minutes: float) -> None:
     print(f"{part} (at most {minutes:g} min)", flush=True)
     log = out / f"{part}.log"
     with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            code = subprocess.run(
-                command, stdout=file, stderr=subprocess.STDOUT, timeout=60 * minutes, env=os.environ, check=False
-            ).returncode
+            code = process.wait(60 * minutes)
         except subprocess.TimeoutExpired:
             Trial(out, part, plan=plan).line("time limit", ok=False, note=f"stopped after {minutes:g} min; see {log}")
             return
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # what the part started must not hold the GPU of the next
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     if code:
         Trial(out, part, plan=plan).line("process", ok=False, note=f"exit code {code}; see {log}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -84,3 +85,27 @@ def test_bad_input_is_refused(words: list[str], said: str, tmp_path: Path) -> No
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.slow
+def test_a_part_that_is_stopped_leaves_no_process(tmp_path: Path) -> None:
+    """A run that a part started would hold the memory of the GPU while the next part measures."""
+    sys.path.insert(0, str(TRIAL))
+    try:
+        spec = importlib.util.spec_from_file_location("gpu_trial_main", TRIAL / "__main__.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(TRIAL))
+    (tmp_path / "part.py").write_text(
+        "import pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "pathlib.Path(sys.argv[1], 'child').write_text(str(child.pid))\n"
+        "child.wait()\n"
+    )
+    module.HERE = tmp_path
+    module._run("part", tmp_path, plan=True, minutes=0.1)
+    child = Path("/proc") / (tmp_path / "child").read_text()
+    assert not child.exists() or "Z (zombie)" in (child / "status").read_text()
