@@ -158,11 +158,7 @@ class Serving:
             raise UsageError(
                 "server.transfer = adapter sends adapters, and none are trained: set lora, or leave it out"
             )
-        if config.sleep == 2 and config.engine is None and _chosen(config, lora) == "adapter":
-            raise UsageError(
-                "server.sleep = 2 drops the weights of servers, and adapters bring none: set server.sleep = 1, or "
-                "server.transfer = native"
-            )
+        _refuse_dropping(config, lora)
         key = os.environ.get(API_KEY)
         self.tokenizer = tokenizer
         self.world = world = scorer.world
@@ -295,3 +291,12 @@ def refuse_sleep(config: ServerConfig | None, *, samples_always: str) -> None:
     """
     if config is not None and config.sleep and samples_always:
         raise UsageError(f"server.sleep = {config.sleep} stops sampling while the learner learns, but {samples_always}")
+
+
+def _refuse_dropping(config: ServerConfig, lora: LoraConfig | None) -> None:
+    """Refuse servers that drop their weights and get adapters alone."""
+    if config.sleep == 2 and config.engine is None and _chosen(config, lora) == "adapter":
+        raise UsageError(
+            "server.sleep = 2 drops the weights of servers, and adapters bring none: set server.sleep = 1, or "
+            "server.transfer = native"
+        )

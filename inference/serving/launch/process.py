@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import http.client
 import json
 import logging
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,9 +23,9 @@ from ....config import Config
 from ....errors import InfrastructureError, UsageError
 from ....logs import event
 from .installed import installed_version, knows, refuse_version
+from .ports import HOST, free_port, in_use
 
 LOG = logging.getLogger(__name__)
-HOST = "127.0.0.1"
 FILES = "turnwise_files"
 """Weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors in a folder that both sides see."""
 IPC = "ipc"
@@ -220,12 +218,12 @@ class VllmProcess:
         if self.running:
             return self
         refuse_version(self._version, self.python)
-        if self.options.port and _in_use(self.options.port, self.options.host):
+        if self.options.port and in_use(self.options.port, self.options.host):
             raise UsageError(
                 f"port {self.options.port} is already in use, perhaps by another server; choose another, or 0 for any"
             )
         for attempt in range(PORT_ATTEMPTS):
-            self.port = self.options.port or (self.port if attempt == 0 else 0) or _free_port()
+            self.port = self.options.port or (self.port if attempt == 0 else 0) or free_port()
             self._spawn()
             try:
                 trouble = self._wait_until_healthy()
@@ -339,20 +337,3 @@ def _cause(log: str) -> str:
     """Return the first exception in a log; the last comes from another process and only reports that one failed."""
     found = re.search(r"\b(\w*(?:Error|Exception): .+)", log)
     return f" ({found[1].strip()})" if found else ""
-
-
-def _in_use(port: int, host: str) -> bool:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was closed a moment ago is free
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            return error.errno == errno.EADDRINUSE
-    return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
