@@ -105,7 +105,7 @@ def test_a_part_that_is_stopped_leaves_no_process(tmp_path: Path) -> None:
         "pathlib.Path(sys.argv[1], 'child').write_text(str(child.pid))\n"
         "child.wait()\n"
     )
-    module.HERE = tmp_path
+    vars(module)["HERE"] = tmp_path
     module._run("part", tmp_path, plan=True, minutes=0.1)
     child = Path("/proc") / (tmp_path / "child").read_text()
     assert not child.exists() or "Z (zombie)" in (child / "status").read_text()
