@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-TIMES = ("seconds", "idle", "tokens_per_second")
-"""How the names of metrics begin that are read off a clock."""
+TIMES = ("seconds", "idle", "tokens_per_second", "perf", "memory")
+"""How the names of metrics begin that depend on the machine."""
 SHARED: dict[str, Any] = {
     "env": "turnwise/MazeU-v0",
     "seed": 3,

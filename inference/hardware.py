@@ -99,4 +99,4 @@ def serving_settings(profile: str) -> dict[str, Any]:
     """Return the settings of a vLLM server that has a GPU to itself."""
     if profile == "cpu":
         return {}
-    return engine_settings(profile) | {"dtype": "bfloat16", "memory_share": ALONE}
+    return engine_settings(profile) | {"dtype": "bfloat16", "memory_share": ALONE, "counts": True}

@@ -16,6 +16,7 @@ import torch
 from ..errors import ContractError, InfrastructureError, ModelError, PolicyError, PromptTooLongError
 from .continuous import Row, RunningBatch
 from .policy import Completion, Finish, Sampling
+from .side_stream import SideStream
 
 QUIET_CYCLES = 3
 """Number of cycles of the event loop without a new request after which a pass starts (see ``_wait_for_requests``)."""
@@ -53,8 +54,9 @@ class TransformersPolicy:
 
     With ``threaded=False`` the forward passes run inside the event loop, and requests join in the order in which
     their coroutines run. If environments wait for nothing outside the process, a whole run is reproducible bit by bit.
-    With ``threaded=True`` the passes run in a separate thread, so that slow environments and other requests can
-    proceed meanwhile. Timing then decides which requests share a pass, and so the last bit of a log-probability.
+    With ``threaded=True`` the passes run in a separate thread, and on a GPU in a stream of their own, so that slow
+    environments, other requests and a learner can proceed meanwhile. Timing then decides which requests share a pass,
+    and so the last bit of a log-probability.
 
     Args:
         model: causal language model with full attention; it is in evaluation mode only during a pass.
@@ -104,6 +106,7 @@ class TransformersPolicy:
         self._worker: asyncio.Task[None] | None = None
         self._busy = threading.Lock()  # held during a pass, so that weights never change within one
         self._thread = ThreadPoolExecutor(1, "turnwise-policy") if threaded else None
+        self._stream = SideStream(model.device if threaded else torch.device("cpu"))
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
         """Sample one continuation of ``prompt_ids``; see ``Policy``.
@@ -148,7 +151,7 @@ class TransformersPolicy:
         Raises:
             ModelError: the weights do not fit the model; nothing changed.
         """
-        with self._busy:
+        with self._busy, self._stream.exchanging():
             if state_dict is not None:
                 load_weights(self.model, state_dict)
             self.version = version
@@ -231,7 +234,7 @@ class TransformersPolicy:
         return arrivals
 
     def _step(self, arrivals: list[Row]) -> None:
-        with self._busy:
+        with self._busy, self._stream.passing():
             self._batch.step(arrivals, self.version)
 
     def _drop_abandoned(self) -> None:

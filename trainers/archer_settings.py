@@ -215,5 +215,5 @@ class ArcherConfig(PolicyConfig):
         per_step = self.actor_steps * (self.epochs if self.actor in ("ppo", "doubly_robust") else 1)
         optimizer = self.optimizer.until(max(1, (self.steps - self.warmup) * per_step))
         gate = (f"critic_gate.{name}" for name in CriticGateConfig.model_fields)  # they affect later measurements alone
-        may_change = (*MAY_CHANGE, *gate)
-        return Plan("archer", optimizer, may_change=may_change, many_processes=True, correction=self.loss.is_mode)
+        how: dict[str, Any] = {"may_change": (*MAY_CHANGE, *gate), "correction": self.loss.is_mode}
+        return Plan("archer", optimizer, many_processes=True, samples_in_learning=True, **how)

@@ -100,6 +100,7 @@ class ValueTrainer(OfflineTrainer[ValueBasedConfig]):
             lagged=config.lagged,
             warmup=config.warmup,
             dump=run.folder.dump,
+            meter=run.learner.scorer.meter,
         )
         run.state.keep("values", self.learner)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from trial import LINES, Trial, lines_of, write_report
+from wheels import collect
 
 HERE = Path(__file__).resolve().parent
-PARTS = {"correctness": 5.0, "speed": 7.5, "learning": 7.0}
+PARTS = {"correctness": 5.0, "speed": 7.5, "serving": 10.0, "learning": 7.0, "peer": 5.0}
 """Parts in the order of their value, with their time limits in minutes."""
 
 
@@ -22,7 +25,10 @@ def main() -> int:
     parser.add_argument("--parts", default=",".join(PARTS), help="parts to run, with commas (default: all)")
     parser.add_argument("--minutes", type=float, help="time limit of each part, instead of its own")
     parser.add_argument("--plan", action="store_true", help="run everything at nano shapes on the CPU: is it ready?")
+    parser.add_argument("--wheels", type=Path, help="collect wheels for a machine without an index there, and end")
     words = parser.parse_args()
+    if words.wheels is not None:
+        return collect(words.wheels)
     chosen = words.parts.split(",")
     if unknown := [part for part in chosen if part not in PARTS]:
         parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
@@ -47,13 +53,16 @@ def _run(part: str, out: Path, *, plan: bool, minutes: float) -> None:
     print(f"{part} (at most {minutes:g} min)", flush=True)
     log = out / f"{part}.log"
     with log.open("w", encoding="utf-8") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            code = subprocess.run(
-                command, stdout=file, stderr=subprocess.STDOUT, timeout=60 * minutes, env=os.environ, check=False
-            ).returncode
+            code = process.wait(60 * minutes)
         except subprocess.TimeoutExpired:
             Trial(out, part, plan=plan).line("time limit", ok=False, note=f"stopped after {minutes:g} min; see {log}")
             return
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # what the part started must not hold the GPU of the next
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     if code:
         Trial(out, part, plan=plan).line("process", ok=False, note=f"exit code {code}; see {log}")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from predictions import PREDICTIONS
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from turnwise import Action, Episode, Outcome, Score, TaskSpec, Turn
@@ -54,6 +55,8 @@ class Trial:
     def line(self, name: str, **found: Any) -> None:
         """Append a line."""
         line = {"part": self.part, "name": name, "device": device_name(self.device), "plan": self.plan, **found}
+        if (predicted := PREDICTIONS.get(name)) is not None:
+            line["predicted"] = predicted
         with (self.out / LINES).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, default=float) + "\n")
         print(json.dumps(line, default=float), flush=True)
@@ -92,7 +95,7 @@ def random_model(*, plan: bool, seed: int = 0) -> Any:
         else {"hidden_size": 1024, "num_hidden_layers": 28, "vocab_size": 151_936, "intermediate_size": 3072}
     )
     heads = (
-        {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+        {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
         if plan
         else {
             "num_attention_heads": 16,
@@ -168,12 +171,14 @@ def write_report(out: Path, lines: Sequence[Mapping[str, Any]]) -> Path:
     """Write the lines as a page, and return its path."""
     devices = ", ".join(sorted({str(line["device"]) for line in lines}))
     text = [f"# GPU trial: {devices}", "", f"Commit {commit()}, torch {torch.__version__}.", ""]
-    text += ["| part | check | ok | result | s |", "|---|---|---|---|---|"]
-    hidden = {"part", "name", "device", "plan", "ok", "seconds"}
+    text += ["| part | check | ok | predicted | measured | s |", "|---|---|---|---|---|---|"]
+    hidden = {"part", "name", "device", "plan", "ok", "seconds", "predicted"}
     for line in lines:
         result = ", ".join(f"{key} {_short(value)}" for key, value in line.items() if key not in hidden)
         ok = "yes" if line["ok"] else "**no**"
-        text.append(f"| {line['part']} | {line['name']} | {ok} | {result} | {line.get('seconds', '')} |")
+        predicted = ", ".join(f"{key} {value}" for key, value in line.get("predicted", {}).items())
+        seconds = line.get("seconds", "")
+        text.append(f"| {line['part']} | {line['name']} | {ok} | {predicted} | {result} | {seconds} |")
     path = out / "report.md"
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
     return path

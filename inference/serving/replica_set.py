@@ -13,7 +13,7 @@ from .fan_out import fan_out
 from .http.routes import START
 from .limits import TimeLimits
 from .replica import Replica, WeightTag
-from .server import Capabilities, Pausable, Sampler, pausable
+from .server import Capabilities, Pausable, Sampler, Sleeper, pausable
 
 LONGEST_BACKOFF = 5.0
 """Maximum seconds between two probes of a replica that is down."""
@@ -232,4 +232,6 @@ class ReplicaSet:
 async def _wake(server: Sampler) -> None:
     if isinstance(server, Pausable):
         with contextlib.suppress(UsageError):  # probing reports the reason with a better message
+            if isinstance(server, Sleeper) and await server.asleep():
+                await server.wake(restore=True)
             await server.resume()

@@ -45,6 +45,8 @@ class Capabilities:
         max_rank: largest rank of an adapter; 0 if there are none or the server does not report it.
         started: start time of its process in seconds since 1970, if it reports one: a replica that comes back with
             another one has the weights that it was started with.
+        sleeps: whether it was started so that it can free its memory.
+        workers: number of its GPUs, each of which takes weights: all of its parallel sizes multiplied.
     """
 
     version: str
@@ -59,6 +61,8 @@ class Capabilities:
     adapters: bool = False
     max_rank: int = 0
     started: float | None = None
+    sleeps: bool = False
+    workers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,25 @@ class ServerResponse:
     prompt_ids: tuple[int, ...]
     spans: tuple[tuple[int, int, int], ...] = ()
     cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLoad:
+    """The load of one server, as it counts it.
+
+    Args:
+        running: requests in progress.
+        waiting: requests in its queue.
+        cache_use: share of the cache for keys and values in use.
+        queried: prompt tokens looked up in the prefix cache since it started.
+        found: prompt tokens found there.
+    """
+
+    running: float
+    waiting: float
+    cache_use: float
+    queried: float
+    found: float
 
 
 class Sampler(Protocol):
@@ -134,6 +157,41 @@ class Pausable(Protocol):
 
 
 @runtime_checkable
+class Sleeper(Protocol):
+    """Frees its GPU's memory while nothing is sampled."""
+
+    async def sleep(self, level: int) -> None:
+        """Free the cache and move the weights to the machine's memory (level 1), or drop both (level 2)."""
+        ...
+
+    async def wake(self, tags: Sequence[str] = (), *, restore: bool = False) -> None:
+        """Take the memory back.
+
+        Args:
+            tags: ``weights`` or ``kv_cache``; all without any. It samples again once it has all.
+            restore: whether to load the weights that it was started with, since level 2 dropped what it had.
+        """
+        ...
+
+    async def asleep(self) -> bool:
+        """Return whether it sleeps."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """Counts its requests."""
+
+    async def load(self) -> ServerLoad | None:
+        """Return its present load; ``None`` if it was started without counts.
+
+        Raises:
+            InfrastructureError: it cannot be reached.
+        """
+        ...
+
+
+@runtime_checkable
 class AdapterHost(Protocol):
     """Serves adapters of low rank beside its base model."""
 
@@ -171,6 +229,19 @@ class WeightReceiver(Protocol):
         ...
 
 
+@runtime_checkable
+class Leaver(Protocol):
+    """Can leave the group of a transfer, so that another is formed."""
+
+    async def started(self) -> float | None:
+        """Return the start time of its process in seconds since 1970, also while it is paused; ``None`` if unknown."""
+        ...
+
+    async def leave_transfer(self) -> None:
+        """Leave the group of the last first phase; does nothing without one."""
+        ...
+
+
 def pausable(server: Sampler) -> Pausable:
     """Return the server as one that can be paused.
 
@@ -179,6 +250,17 @@ def pausable(server: Sampler) -> Pausable:
     """
     if not isinstance(server, Pausable):
         raise _lacks(server, "cannot be paused, so its weights cannot change")
+    return server
+
+
+def sleeper(server: Sampler) -> Sleeper:
+    """Return the server as one that can sleep.
+
+    Raises:
+        UsageError: it cannot sleep.
+    """
+    if not isinstance(server, Sleeper):
+        raise _lacks(server, "cannot sleep; leave server.sleep out")
     return server
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ...inference.value_guided import ActionValues
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig, Update
+from ..learning.meter import Meter, metered
 from ..learning.rows import Rows
 from .polyak import follow
 from .sequences import batches, last_places, right_padded
@@ -58,6 +59,7 @@ class TokenLearner:
         lagged: whether V of the next state comes from the targets too; ILQL takes it from the online values.
         warmup: number of first updates, which regress Q on the returns in the data.
         dump: file for a batch with a non-finite loss.
+        meter: counter of the work, shared with the run.
     """
 
     def __init__(
@@ -73,15 +75,17 @@ class TokenLearner:
         lagged: bool = False,
         warmup: int = 0,
         dump: Path | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.policy, self.online, self.target, self.loss, self.options = policy, online, target, loss, options
         self.polyak, self.cloning, self.lagged, self.warmup, self.dump = polyak, cloning, lagged, warmup, dump
-        self.scorer = replace(options.scorer(), layout="padded")
+        self.scorer = replace(options.scorer(), layout="padded", meter=meter or Meter())
         self.updates = 0
         learning: list[nn.Module] = [online, policy] if cloning or online.backbone is None else [online]
         self._parameters = [p for module in learning for p in module.parameters() if p.requires_grad]
         self._optimizer = options.adamw(self._parameters)
 
+    @metered
     def step(self, rows: Rows, steps: TokenSteps) -> Update:
         """Make one update on the sum of the losses of some rows, in micro-batches.
 
@@ -97,6 +101,8 @@ class TokenLearner:
         prompt_value_P = self._prompt_values(steps, rows)
         metrics: dict[str, float] = {}
         for part in rows.microbatches(self.options.microbatch_tokens):
+            if not self.cloning:  # which reads the rows by the scorer
+                self.scorer.meter.read(part)
             tokens = steps.tokens(part)
             if self.updates < self.warmup:
                 tokens = tokens.as_returns()

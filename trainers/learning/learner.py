@@ -18,6 +18,7 @@ from .diverged import diverged
 from .kl import kl_estimate
 from .logprobs import Logits, Scores, refuse_unless_packable
 from .loss import Diagnostics
+from .meter import metered
 from .objective import Objective, objective_loss
 from .optimizers import OptimizerKind, adamw
 from .parallel import ALONE, ProcessGroup, sharded_like, unsharded
@@ -175,6 +176,7 @@ class Learner:
         """
         return rows.with_logp_old(*self.scorer.score_all(self.model, rows))
 
+    @metered
     def step(self, rows: Rows, objective: Objective, *, version: int = 0) -> Update:
         """Make one optimizer step on the sum of the losses of ``rows``, in micro-batches.
 
@@ -211,6 +213,7 @@ class Learner:
             return Update(stepped=False, aborted=True, metrics=metrics)
         return self._apply(useful, metrics)
 
+    @metered
     def clone(self, rows: Rows) -> Update:
         """Make one optimizer step on the weighted negative log-likelihood of sampled tokens: behavior cloning.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from ...inference.precision import autocast_to
 from .activations import recomputed
 from .logprobs import Logits, Scores, hidden_states, score
+from .meter import Meter
 from .parallel import ALONE, Part, ProcessGroup
 from .rows import Layout, Rows, Unit
 
@@ -34,6 +35,7 @@ class Scorer:
         world: processes that share the rows.
         logits: whether logits exist as a whole; see ``logprobs.Logits``.
         head: precision of the output layer's product; ``None`` is that of the others.
+        meter: counter of the work with a gradient.
     """
 
     temperature: float = 1.0
@@ -44,6 +46,7 @@ class Scorer:
     world: ProcessGroup = ALONE
     logits: Logits = "auto"
     head: torch.dtype | None = None
+    meter: Meter = field(default_factory=Meter, compare=False)
 
     def precision(self, device: torch.device) -> AbstractContextManager[object]:
         """Compute in the run's precision within the block."""
@@ -59,6 +62,7 @@ class Scorer:
 
     def score(self, model: Any, part: Rows, *, entropy_gradient: bool = False) -> Scores:
         """Score the sampled tokens of one micro-batch; see ``logprobs.score``."""
+        self.meter.read(part, self.layout)
         return score(
             model,
             part,

@@ -136,10 +136,12 @@ class Memory:
     @property
     def peak(self) -> int:
         """The largest need of any moment, with the allocator's slack."""
-        moment = sum(self.moments[self.worst].values())
-        engine = self.always.get("vLLM", 0)
-        held = SLACK * (sum(self.always.values()) - engine + moment) + engine
-        return int(max(held, self.loading + CONTEXT_BYTES + engine))
+        engine, always = self.always.get("vLLM", 0), sum(self.always.values())
+        held = []
+        for moment in self.moments.values():
+            fixed = engine + moment.get("vLLM", 0)  # vLLM takes all of its share, and no more
+            held.append(SLACK * (always + sum(moment.values()) - fixed) + fixed)
+        return int(max(*held, self.loading + CONTEXT_BYTES + engine))
 
     @property
     def least(self) -> int:
@@ -170,9 +172,12 @@ def memory_of(load: Workload) -> Memory:
         always["reference"] = policy.width * shape.weights // learners
     if load.sampler.kind == "copy":
         always["copy for sampling"] = whole
+    engine: dict[str, int] = {}
     if load.sampler.kind == "engine" or (load.sampler.kind == "servers" and not load.sampling_gpus):
         each = -(-max(1, load.sampler.replicas) // load.gpus)
-        always["vLLM"] = int(each * load.sampler.share * load.gpu.gib * GIB)
+        engine = {"vLLM": int(each * load.sampler.share * load.gpu.gib * GIB)}
+    if not load.sampler.sleeps:
+        always |= engine
     divided = learners if critic is not None and critic.rank is None else 1  # every process has whole adapters
     if critic is not None:
         base = 0 if critic.rank is not None else critic.width * critic.trained
@@ -182,7 +187,7 @@ def memory_of(load: Workload) -> Memory:
     moments = {
         "learn": {**gradients, **_inside(policy)},
         "optimizer step": {**gradients, "temporary": 0 if load.fused else here * 4 * policy.trained // shards},
-        "play": _played(load),
+        "play": {**_played(load), **(engine if load.sampler.sleeps else {})},
     }
     if critic is not None:
         moments["critic"] = {"gradients": 4 * critic.trained // divided, **_inside(critic)}

@@ -84,6 +84,7 @@ class Sampler:
         eager: whether it works without CUDA graphs.
         sampled: tokens to sample in a step.
         prompted: tokens to read in a step, where prefixes are cached.
+        sleeps: whether servers free their memory while the learner learns.
     """
 
     kind: SamplerKind
@@ -94,6 +95,7 @@ class Sampler:
     eager: bool
     sampled: int
     prompted: int
+    sleeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,9 @@ class HardwareConfig(Config):
     mask: by torch's flash kernel on a GPU in 16 bits, otherwise one after another. ``flash`` requires flash kernels,
     from torch or the package ``flash-attn``; ``sdpa`` computes packed rows one after another; ``flex`` compiles kernels
     for sparse masks, on a GPU; ``eager`` builds every mask, for comparisons. ``flash_attention_2`` is the package's."""
+    peak_tflops: float | None = pydantic.Field(default=None, gt=0)
+    """Peak of the device in TFLOP/s, of which ``perf/mfu`` is a share (default: that of the profile's GPU in bfloat16;
+    none on a CPU)."""
     chosen: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Settings that the profile filled in, by name. The run writes it; changing it has no effect."""
 

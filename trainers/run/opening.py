@@ -40,9 +40,12 @@ from .hardware import matrix_precision, refuse_absent
 from .metrics import read_metrics
 from .model_files import ModelFiles, Start
 from .openings import openings
+from .performance import PROFILES, Performance
 from .reports import Reports
 from .run import Run
 from .run_folder import RunFolder
+from .server_meter import ServerMeter
+from .servers import refuse_sleep
 from .settings import Plan, PolicyConfig, TrainConfig
 from .shards import read_shards
 from .state import RunState
@@ -74,15 +77,7 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
         CheckpointError: The run cannot be resumed.
         ModelError: There is no such model.
     """
-    # Whatever can be refused without a model comes first: a typo must not cost the minutes that loading takes, and must
-    # leave no folder behind.
-    find(config.env)
-    refuse_absent(config.hardware.profile, config.device)
-    refuse_too_large(config)
-    plan = config.plan()
-    if processes() > 1 and not plan.many_processes:
-        raise UsageError(f"{plan.algorithm} trains in one process; start it without torchrun")
-    config.parallel.check(processes(), config.optimizer.autocast, config.optimizer.kind)
+    plan = _plan(config)
     async with AsyncExitStack() as stack:
         world = stack.enter_context(process_group(config.device, timeout=config.parallel.timeout))
         folder = RunFolder(config.out, plan.algorithm, keep=config.keep_checkpoints)
@@ -90,14 +85,7 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
             stack.enter_context(folder.lock())
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        # Process 0 chooses the checkpoint and names it to the others. If each looked for the newest itself, a slow file
-        # system could show them different ones, and they would continue from different steps.
-        if world.is_main:
-            resumed = folder.entered(config, may_change=plan.may_change)
-            world.broadcast(resumed.path if resumed is not None else Path())
-        else:
-            path = world.broadcast(Path())
-            resumed = folder.checkpoints.load(path, verify=False) if path != Path() else None
+        resumed = _entered(config, plan, world, folder)
         stack.enter_context(matrix_precision(config.hardware))
         attention = config.hardware.attention
         files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world, attention=attention)
@@ -105,12 +93,46 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
         trained = sum(each.numel() for each in start.model.parameters() if each.requires_grad)
         usual = "about 1e-6 (cloning: 1e-5), or train adapters: lora.rank=16 optimizer.lr=5e-5"
         refuse_high_rate("optimizer.lr", config.optimizer.lr, trained, usual=usual)
-        await hear_interrupt(
-            world
-        )  # before there is anything to save: a Ctrl-C while the model loads ends the run here
+        # Before there is anything to save: a Ctrl-C while the model loads ends the run here.
+        await hear_interrupt(world)
         together = JointCalls(world)
         stack.callback(together.leave)  # after all else that the end of a run does
         yield await _opened(config, plan, together, folder, files, start, resumed, stack)
+
+
+def _plan(config: TrainConfig) -> Plan:
+    """Refuse what can be refused without a model: a typo must not cost the minutes that loading takes, or leave a folder."""
+    find(config.env)
+    refuse_absent(config.hardware.profile, config.device)
+    refuse_too_large(config)
+    plan = config.plan()
+    if processes() > 1 and not plan.many_processes:
+        raise UsageError(f"{plan.algorithm} trains in one process; start it without torchrun")
+    config.parallel.check(processes(), config.optimizer.autocast, config.optimizer.kind)
+    always = "overlap.enabled keeps playing" if plan.overlap.enabled else ""
+    if plan.samples_in_learning:
+        always = f"{plan.algorithm} samples utterances to learn from"
+    refuse_sleep(config.server, samples_always=always)
+    return plan
+
+
+def _entered(config: TrainConfig, plan: Plan, world: ProcessGroup, folder: RunFolder) -> Checkpoint | None:
+    """Enter the run's folder, and return the checkpoint to continue from."""
+    # Process 0 chooses the checkpoint and names it to the others. If each looked for the newest itself, a slow file
+    # system could show them different ones, and they would continue from different steps.
+    if world.is_main:
+        resumed = folder.entered(config, may_change=plan.may_change)
+        world.broadcast(resumed.path if resumed is not None else Path())
+        return resumed
+    path = world.broadcast(Path())
+    return folder.checkpoints.load(path, verify=False) if path != Path() else None
+
+
+def _shared(state: RunState, together: JointCalls) -> RunState:
+    """Complete what checkpoints keep, and let all processes write them together."""
+    if isinstance(state.sampler, CurriculumSampler):
+        state.keep("curriculum", state.sampler)
+    return together.lead("state", state, "finish_step", "save", "save_if_due")
 
 
 async def _opened(
@@ -138,12 +160,13 @@ async def _opened(
     temperature, dump = config.agent.temperature, folder.dump
     learner = Learner(model, plan.optimizer, temperature=temperature, dump=dump, world=world)
     seed_generators(config.seed)
-    # After the model, its adapters and the optimizer were created, which may draw random numbers.
-    pending = _restore(resumed, learner, sampler, world)
     step = resumed.step if resumed is not None else 0
     actor = _actor(config, plan, files, start, own, learner, tools, step)
     options = config.episodes.options(seed=round_seed("train", config.seed))
     source = Source(pool, actor.agent, sampler, options, config.steps, config.seed)
+    await _open_servers(stack, actor, world)  # vLLM measures what is free: before the optimizer's state fills the GPU
+    # After the model, its adapters and the optimizer were created, which may draw random numbers.
+    pending = _restore(resumed, learner, sampler, world)
     collector = _collector(plan.overlap, source, pending, resumed)
     reports = Reports.of(config, folder, world, step, stack)
     logged = read_metrics(folder.metrics) if world.is_main else []
@@ -151,11 +174,8 @@ async def _opened(
     evaluation = Evaluation(config.eval, source, actor.agent, measured)
     every, background = config.checkpoint_every, Background(enabled=config.checkpoint_in_background)
     parts = (folder.checkpoints, files, start, learner, sampler, collector, world)
-    whole = RunState(*parts, config.steps, every, background, resumed)
-    if isinstance(sampler, CurriculumSampler):
-        whole.keep("curriculum", sampler)
-    state = together.lead("state", whole, "finish_step", "save", "save_if_due")
-    await _guard(stack, actor, state, pool, collector)
+    state = _shared(RunState(*parts, config.steps, every, background, resumed), together)
+    _guard(stack, state, pool, collector)
     run = Run(
         config=config,
         world=world,
@@ -173,6 +193,8 @@ async def _opened(
         evaluation=evaluation,
         early=early,
         reports=reports,
+        performance=Performance.of(config, model, learner.scorer.meter, folder.path / PROFILES),
+        servers=ServerMeter(actor.serving.clients if actor.serving is not None and world.is_main else ()),
         state=state,
     )
     together.lead("run", run)
@@ -229,13 +251,16 @@ def _collector(overlap: OverlapConfig, source: Source, pending: list[Episode], r
     return AsyncRollouts(source, max_staleness=overlap.max_staleness, pending=pending, version=version, drawn=drawn)
 
 
-async def _guard(stack: AsyncExitStack, actor: Actor, state: RunState, pool: EnvPool, collector: Collector) -> None:
-    """Start servers, and say what happens at the end of the run, the last first."""
-    await hear_interrupt(state.world)
+async def _open_servers(stack: AsyncExitStack, actor: Actor, world: ProcessGroup) -> None:
+    """Start or check the servers, if any, and leave them at the end of the run."""
+    await hear_interrupt(world)
     if actor.serving is not None:
         await actor.serving.open()
         stack.push_async_callback(actor.serving.close)
 
+
+def _guard(stack: AsyncExitStack, state: RunState, pool: EnvPool, collector: Collector) -> None:
+    """Say what happens at the end of the run, the last first."""
     stopped = False
 
     def note_why(kind: object, error: BaseException | None, trace: object) -> None:

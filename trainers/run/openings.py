@@ -13,6 +13,8 @@ from ..learning.rates import LARGE
 from .hardware import profile_remark
 from .settings import TrainConfig, trained_settings
 
+SAMPLED_HERE = 200_000_000
+"""Weights up to which sampling without vLLM is bearable on a GPU."""
 FINE_TUNING_LR = 1e-5
 """The largest learning rate at which the full weights of a pretrained model usually survive reinforcement learning."""
 
@@ -38,7 +40,8 @@ def openings(
     yield from agent.remarks(tools)
     if correction == "tis":
         yield "tokens are weighted by π_old/π_sampler in the loss, since the sampler may differ (is_mode = tis)"
-    yield from filter(None, [harmful_rate(config, sum(each.numel() for each in model.parameters()))])
+    weights = sum(each.numel() for each in model.parameters())
+    yield from filter(None, [harmful_rate(config, weights), slow_sampler(config, weights)])
 
 
 def harmful_rate(config: TrainConfig, parameters: int) -> str:
@@ -56,4 +59,22 @@ def harmful_rate(config: TrainConfig, parameters: int) -> str:
     return (
         f"warning: optimizer.lr = {rate:g} is high for the full weights of a model of {parameters / 1e9:.1f} billion: "
         "reinforcement learning wants about 1e-6, cloning 1e-5; or train adapters (lora.rank=16 optimizer.lr=5e-5)"
+    )
+
+
+def slow_sampler(config: TrainConfig, parameters: int) -> str:
+    """Return a warning about sampling a large model on a GPU without vLLM; "" if it does not apply.
+
+    Not a refusal: the results are right, and ``turnwise plan`` refuses what does not fit.
+
+    Args:
+        config: settings of the run.
+        parameters: number of weights of the model.
+    """
+    if config.server is not None or not config.device.startswith("cuda") or parameters <= SAMPLED_HERE:
+        return ""
+    return (
+        f"warning: a model of {parameters / 1e9:.1f} billion weights samples in the learner's process, whose step is "
+        "about 25 ms for at most agent.max_batch rows and which reads every prompt from its beginning: expect several "
+        "times the seconds of vLLM. Set [server.engine], or server.urls"
     )

@@ -34,16 +34,17 @@ class EngineConfig(Config):
     eager: bool = True
     """Start immediately, without compiling; on a GPU ``false`` is faster after the start."""
 
-    def options(self, *, longest: int, dtype: str) -> ServerOptions:
+    def options(self, *, longest: int, dtype: str, sleep: bool = False) -> ServerOptions:
         """Return the options to start it with.
 
         Args:
             longest: context length of the model, in tokens.
             dtype: data type of its weights.
+            sleep: whether it is to free its memory between two steps.
         """
         given = self.model_dump(exclude={"context_length"})
         return ServerOptions.model_validate(
-            given | {"context_length": min(self.context_length or longest, longest), "dtype": dtype}
+            given | {"context_length": min(self.context_length or longest, longest), "dtype": dtype, "sleep": sleep}
         )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -23,13 +24,16 @@ from ..learning.learner import Learner
 from ..learning.parallel import ProcessGroup
 from ..learning.reference import Reference
 from ..weights.transfer import WeightTransfer
+from ..weights.weight_sync import WeightSync
 from .conclusion import RunResult, episodes_lost, nothing_learned, success_line
 from .early_stop import EarlyStop
 from .evaluation import Evaluation
 from .metrics import Stopwatch, read_metrics
 from .model_files import ModelFiles, Start, Weights
+from .performance import Performance
 from .reports import Reports
 from .run_folder import RunFolder
+from .server_meter import ServerMeter
 from .settings import TrainConfig
 from .state import RunState
 
@@ -58,6 +62,8 @@ class Run:
         evaluation: evaluation on held-out tasks.
         early: rule that decides whether the run stops early.
         reports: logs and progress bar.
+        performance: speed, memory and traces.
+        servers: queues and caches of the servers that sample, if any.
         state: the step, and the other state of a checkpoint.
     """
 
@@ -77,6 +83,8 @@ class Run:
     evaluation: Evaluation
     early: EarlyStop
     reports: Reports
+    performance: Performance
+    servers: ServerMeter
     state: RunState
 
     @property
@@ -95,7 +103,8 @@ class Run:
         return self.step >= self.state.steps or self.early.reason is not None
 
     def clock(self) -> Stopwatch:
-        """Return a watch for one step."""
+        """Return a watch for one step, which begins now."""
+        self.performance.begin(self.step + 1)
         return Stopwatch(self.collector.background)
 
     async def collect(self, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
@@ -106,6 +115,11 @@ class Run:
         """Keep episodes of the present step for readers, if ``keep_episodes`` asks for it; return what was played."""
         self.reports.keep(self.step, played.groups)
         return played
+
+    async def rest(self) -> None:
+        """Let servers on the learner's GPU free their memory until the next transfer, if ``server.sleep`` says so."""
+        if self.world.is_main and self.config.server is not None:
+            await cast(WeightSync, self.weights).rest()
 
     async def learn(self, learning: Callable[[], T]) -> T:
         """Call a learning function: in a thread if episodes are played meanwhile, otherwise right here."""
@@ -144,14 +158,19 @@ class Run:
 
     def report(self, metrics: Mapping[str, float]) -> None:
         """Log the numbers of the last finished step, and show the most important ones."""
-        self.reports.write(self.step, {**metrics, **getattr(self.weights, "metrics", {})}, advance=True)
+        if isinstance(self.weights, WeightSync):
+            metrics = {**metrics, **self.weights.metrics}
+        metrics = {**metrics, **self.performance.metrics(), **self.servers.metrics()}
+        self.reports.write(self.step, metrics, advance=True)
 
     async def evaluate(self) -> None:
         """Evaluate on the held-out tasks, if an evaluation is due and not done yet."""
         if self.reports.has(self.step, "eval/episodes") or not self.evaluation.due(self.step):
             return
+        began = time.perf_counter()
         await self.weights.send(self.step)
         found = await self.evaluation.metrics()
+        found["seconds/evaluate"] = time.perf_counter() - began
         if self.early.see(self.step, found) and self.evaluation.keep_best:
             self.folder.keep_best(self._exporter(), step=self.step)
         self.reports.write(self.step, found)

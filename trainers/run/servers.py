@@ -24,6 +24,7 @@ from ..learning.main_process import run_on_main
 from ..learning.scorer import Scorer
 from ..weights.adapter import Adapter
 from ..weights.canary_prompts import Questions
+from ..weights.ipc import Ipc
 from ..weights.nccl import Nccl
 from ..weights.reload import Reload
 from ..weights.shared_folder import SharedFolder
@@ -41,9 +42,9 @@ class NcclConfig(Config):
     host: str
     """This machine's address as the servers see it."""
     port: int = pydantic.Field(default=29600, ge=1, le=65535)
-    """Port on which trainer and servers meet."""
-    gpus: int = pydantic.Field(default=1, ge=1)
-    """GPUs of each server: tensor times pipeline parallel size."""
+    """Port on which trainer and servers meet. If a server comes or goes, they meet again on the next one."""
+    gpus: int | None = pydantic.Field(default=None, ge=1)
+    """GPUs of each server: tensor times pipeline times data parallel size (default: what each server reports)."""
 
 
 class ServerConfig(Config):
@@ -59,10 +60,15 @@ class ServerConfig(Config):
     """The name under which they serve the base model (default: the only one that they serve)."""
     engine: EngineConfig | None = None
     """vLLM's engine in the trainer's process, instead of ``urls``; it needs vLLM in the same Python environment."""
-    transfer: Literal["native", "adapter", "reload", "memory"] | None = None
-    """Transfer of weights: ``native`` (vLLM's four phases), ``adapter`` (with ``lora``: the adapters alone) or
-    ``reload`` (a whole checkpoint). The default is ``adapter`` with ``lora``, else ``native``. An ``engine`` always
+    transfer: Literal["native", "adapter", "reload", "ipc", "memory"] | None = None
+    """Transfer of weights: ``native`` (vLLM's four phases), ``adapter`` (with ``lora``: the adapters alone),
+    ``reload`` (a whole checkpoint) or ``ipc`` (native, for servers on the learner's own GPU, which read its memory;
+    never tried on a GPU). The default is ``adapter`` with ``lora``, else ``native``. An ``engine`` always
     uses ``memory``: the learner's tensors themselves."""
+    sleep: Literal[0, 1, 2] = 0
+    """Let servers on the learner's GPU free their memory while it learns: 1 moves their weights to the machine's
+    memory, 2 drops them, since the next transfer sends new ones. Start them with sleep mode, which vLLM has on GPUs
+    only. Never tried on a GPU."""
     pause: Pause = Pause.KEEP
     """Handling of running requests while weights change: ``keep`` (they continue with the new ones; needs a server that
     reports the version of each token), ``wait``, or ``abort`` (they are continued with the new ones)."""
@@ -152,6 +158,7 @@ class Serving:
             raise UsageError(
                 "server.transfer = adapter sends adapters, and none are trained: set lora, or leave it out"
             )
+        _refuse_dropping(config, lora)
         key = os.environ.get(API_KEY)
         self.tokenizer = tokenizer
         self.world = world = scorer.world
@@ -169,7 +176,7 @@ class Serving:
                     "server.engine is for one process, since vLLM takes torch.distributed for itself; start servers "
                     "(scripts/serve) and name them in server.urls"
                 )
-            options = config.engine.options(longest=longest, dtype=theirs)
+            options = config.engine.options(longest=longest, dtype=theirs, sleep=config.sleep > 0)
             self.engine = OwnEngine(options, model, tokenizer, out / "engine")
         limits = config.limits(turn_timeout)
         self.policy = RemotePolicy(
@@ -188,7 +195,8 @@ class Serving:
             tolerance=config.tolerance,
         )
         transport = self._transport(config, model, out, theirs, lora, base) if world.is_main else None
-        self.weights = WeightSync(self.policy if world.is_main else None, transport, model, asked, world=world)
+        policy = self.policy if world.is_main else None
+        self.weights = WeightSync(policy, transport, model, asked, world=world, sleep=config.sleep)
 
     def _transport(
         self,
@@ -207,15 +215,22 @@ class Serving:
         mode, timeout = config.pause, config.timeout
         if config.engine is not None:
             return Native(self.policy, Memory(getattr(torch, dtype)), mode=mode, timeout=timeout)
-        chosen = config.transfer or ("adapter" if lora is not None and config.nccl is None else "native")
+        chosen, device = _chosen(config, lora), next(model.parameters()).device
         if chosen == "adapter" and lora is not None:
             return Adapter(self.policy, exchange, model, rank=lora.rank, base=base, mode=mode, timeout=timeout)
         if chosen == "reload":
             return Reload(self.policy, exchange, mode=mode, timeout=timeout)
         if config.nccl is not None:
             nccl = config.nccl
-            backend = Nccl(nccl.host, nccl.port, replicas=len(config.urls), gpus=nccl.gpus, dtype=getattr(torch, dtype))
+            backend = Nccl(nccl.host, nccl.port, device=device, gpus=nccl.gpus, dtype=getattr(torch, dtype))
             return Native(self.policy, backend, mode=mode, timeout=timeout)
+        if chosen == "ipc":
+            if self.world.size > 1:
+                raise UsageError(
+                    "server.transfer = ipc is for one process that learns, since each GPU would have a part of the "
+                    "weights; leave it out, or set server.nccl"
+                )
+            return Native(self.policy, Ipc(device, dtype=getattr(torch, dtype)), mode=mode, timeout=timeout)
         return Native(self.policy, Files(exchange), mode=mode, timeout=timeout)
 
     async def open(self) -> None:
@@ -257,3 +272,31 @@ class Serving:
             await self.policy.close()
             if self.engine is not None:
                 self.engine.stop()
+
+
+def _chosen(config: ServerConfig, lora: LoraConfig | None) -> str:
+    """Return the transfer of weights to servers."""
+    return config.transfer or ("adapter" if lora is not None and config.nccl is None else "native")
+
+
+def refuse_sleep(config: ServerConfig | None, *, samples_always: str) -> None:
+    """Refuse servers that would sleep while the policy is needed.
+
+    Args:
+        config: settings of the servers, if any.
+        samples_always: reason why the policy samples while the learner learns; "" if it does not.
+
+    Raises:
+        UsageError: they would.
+    """
+    if config is not None and config.sleep and samples_always:
+        raise UsageError(f"server.sleep = {config.sleep} stops sampling while the learner learns, but {samples_always}")
+
+
+def _refuse_dropping(config: ServerConfig, lora: LoraConfig | None) -> None:
+    """Refuse servers that drop their weights and get adapters alone."""
+    if config.sleep == 2 and config.engine is None and _chosen(config, lora) == "adapter":
+        raise UsageError(
+            "server.sleep = 2 drops the weights of servers, and adapters bring none: set server.sleep = 1, or "
+            "server.transfer = native"
+        )

@@ -49,6 +49,7 @@ MAY_CHANGE = (
     "episodes.retries",
     "checkpoint_in_background",
     "threads",
+    "profile_steps",
     "device",
     "hardware",
     "agent.max_batch",
@@ -180,6 +181,7 @@ class Plan:
         may_change: settings that a resumed run may change.
         many_processes: whether ``torchrun`` may start several processes. Each learns its share; the main one plays,
             evaluates and writes.
+        samples_in_learning: whether the script samples from the policy while it learns, besides ``overlap``.
         correction: correction for a sampler that differs from the learner, resolved; ``none`` in scripts without one.
     """
 
@@ -189,6 +191,7 @@ class Plan:
     family: TaskFamily[Any] | None = None
     may_change: tuple[str, ...] = MAY_CHANGE
     many_processes: bool = False
+    samples_in_learning: bool = False
     correction: str = "none"
 
 
@@ -250,6 +253,10 @@ class TrainConfig(Config):
     """Show a progress bar (on a terminal)."""
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
+
+    profile_steps: list[int] = pydantic.Field(default_factory=list)
+    """Steps to trace with torch's profiler, e.g. ``[3]``: ``profiles/step-3.json.gz`` in the run's folder opens in
+    Perfetto or ``chrome://tracing``. A traced step is slower."""
 
     def plan(self) -> Plan:
         """Return the requirements of the script."""

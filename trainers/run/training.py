@@ -115,7 +115,9 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
             with clock("sync"):
                 await run.weights.send(run.step)
             with clock("collect"):
-                played = await trainer.collect()
+                async with run.servers.watching():
+                    played = await trainer.collect()
+            await run.rest()
         # Dropped here and not in ``learn``, so that no algorithm can forget to check what it trains on.
         groups, dropped = unusable.without(played.groups)
         with clock("learn"):

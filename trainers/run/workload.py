@@ -21,6 +21,8 @@ from .settings import TrainConfig
 
 ROW_TOKENS = 8192
 """Assumed tokens of a row whose context is not limited. The real number is known after play only."""
+WHOLE = ("native", "ipc")
+"""Transfers that send all weights also where adapters are trained."""
 SAMPLED = 0.5
 """Assumed share of a row that the policy sampled."""
 
@@ -72,8 +74,8 @@ def workload(
         copies,
         reference=bool(getattr(kl, "coef", 0)),
         sent=2 if server is not None and "bfloat16" in (server.dtype, config.dtype) else 4,
-        whole=config.lora is None or server is None or server.engine is not None or server.transfer == "native",
-        by_nccl=server is not None and server.nccl is not None,
+        whole=config.lora is None or server is None or server.engine is not None or server.transfer in WHOLE,
+        by_nccl=server is not None and (server.nccl is not None or server.transfer == "ipc"),
         transfers=int(getattr(config, "actor_steps", 1)),
         alone=_alone(config) != "",
         steps=config.steps,
@@ -216,4 +218,5 @@ def _sampler(config: TrainConfig, episodes: int, row: int, gpus: int) -> Sampler
     else:  # without a cache of prefixes, every turn reads its whole prompt again
         turns = max(1, int(row * SAMPLED / config.agent.max_tokens))
         prompted = episodes * turns * row // 2
-    return Sampler(kind, replicas, share, rows, context, eager, sampled, prompted)
+    sleeps = server is not None and server.sleep > 0
+    return Sampler(kind, replicas, share, rows, context, eager, sampled, prompted, sleeps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,14 @@ SHORT = 12
 """Tokens of a prompt that is shorter than any cache block."""
 ANSWER = 8
 """Tokens of an answer."""
+
+
+_Place = tuple[bool, int]
+"""Whether a question is for the model without its adapter, and the length of its prompt."""
+_Said = tuple[tuple[int, ...], tuple[int, ...], float]
+"""Prompt, answer and temperature."""
+_Scores = tuple[tuple[float, ...], tuple[float, ...]]
+"""Log-probabilities of an answer, and those of the likeliest ids."""
 
 
 class Kind(StrEnum):
@@ -191,23 +200,48 @@ class Questions:
 
 
 @torch.no_grad()
-def answered(model: Any, question: Question, served: ServerResponse, scorer: Scorer) -> Answer:
-    """Score a server's answer with the trainer's model, at the temperature of the server's numbers.
+def answered(model: Any, heard: Sequence[tuple[Question, ServerResponse]], scorer: Scorer) -> list[Answer]:
+    """Score servers' answers with the trainer's model, at the temperature of the servers' numbers.
 
-    Answers of the model without its adapter are scored without it, too.
+    Healthy replicas give equal answers, which are scored once; the others share forward passes. Answers of the model
+    without its adapter are scored without it, too.
+
+    Args:
+        model: model of the learner.
+        heard: questions with their answers, in any number.
+        scorer: how the learner computes.
     """
-    ids = served.completion.token_ids
-    if not ids:
-        return Answer(question, served, (), ())
-    device = next(model.parameters()).device
-    row = torch.tensor([[*question.prompt_ids, *ids]], device=device)
-    first = len(question.prompt_ids) - 1
-    with _bare(model) if question.kind is Kind.BARE else nullcontext(), scorer.precision(device):
-        logits = model(input_ids=row, attention_mask=torch.ones_like(row)).logits[0, first:-1].float()
-    # The log-probabilities of a greedy answer are those at temperature 1, by the contract of Sampling.
-    logp_NV = (logits / (question.sampling.temperature or 1.0)).log_softmax(-1)
-    mine_N = logp_NV.gather(-1, row[0, first + 1 :, None])[:, 0]
-    return Answer(question, served, tuple(mine_N.tolist()), tuple(logp_NV.max(-1).values.tolist()))
+    waiting: dict[_Place, dict[_Said, _Scores]] = {}
+    for question, served in heard:
+        said = (question.prompt_ids, served.completion.token_ids, question.sampling.temperature or 1.0)
+        waiting.setdefault((question.kind is Kind.BARE, len(question.prompt_ids)), {})[said] = ((), ())
+    for (bare, length), scores in waiting.items():
+        with _bare(model) if bare else nullcontext():
+            rows = [said for said in scores if said[1]]
+            size = max(1, scorer.microbatch_tokens // (length + max((len(said[1]) for said in rows), default=0)))
+            for batch in (rows[first : first + size] for first in range(0, len(rows), size)):
+                scores.update(zip(batch, _scored(model, batch, length, scorer), strict=True))
+    found = []
+    for question, served in heard:
+        said = (question.prompt_ids, served.completion.token_ids, question.sampling.temperature or 1.0)
+        mine, best = waiting[question.kind is Kind.BARE, len(question.prompt_ids)][said]
+        found.append(Answer(question, served, mine, best))
+    return found
+
+
+def _scored(model: Any, rows: Sequence[_Said], length: int, scorer: Scorer) -> Iterator[_Scores]:
+    """Score some answers to prompts of one length in a forward pass, padded on the right as the learner pads."""
+    device, longest = next(model.parameters()).device, max(len(ids) for _, ids, _ in rows)
+    padded = torch.tensor([[*prompt, *ids, *[0] * (longest - len(ids))] for prompt, ids, _ in rows], device=device)
+    known = "logits_to_keep" in inspect.signature(model.forward).parameters
+    kept: dict[str, int] = {"logits_to_keep": longest + 1} if known else {}
+    with scorer.precision(device):
+        logits_BNV = model(input_ids=padded, **kept).logits[:, -longest - 1 : -1].float()
+    for (_, ids, temperature), logits_NV, row in zip(rows, logits_BNV, padded[:, length:], strict=True):
+        # The log-probabilities of a greedy answer are those at temperature 1, by the contract of Sampling.
+        logp_NV = (logits_NV / temperature).log_softmax(-1)
+        mine_N = logp_NV.gather(-1, row[:, None])[:, 0]
+        yield tuple(mine_N[: len(ids)].tolist()), tuple(logp_NV.max(-1).values[: len(ids)].tolist())
 
 
 @contextmanager

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ...errors import InfrastructureError
+from ...errors import InfrastructureError, UsageError
 from ...inference.policy import Sampling
 from ...inference.serving.fan_out import fan_out
 from ...inference.serving.retrying import generate_with_retries
-from ...inference.serving.server import Capabilities, Pause, Sampler, ServerResponse, pausable
+from ...inference.serving.server import Capabilities, Pause, Sampler, ServerResponse, pausable, sleeper
 from .transfer import Changeable
 
 T = TypeVar("T")
+WEIGHTS, CACHE = "weights", "kv_cache"
+"""Parts of a server's memory, as vLLM names them."""
 
 
 class Replicas:
@@ -34,6 +36,7 @@ class Replicas:
         self.can: dict[str, Capabilities] = {}
         """Capabilities that the servers reported at the start, by address."""
         self._ready: tuple[Sampler, ...] = ()
+        self._asleep: tuple[Sampler, ...] = ()
 
     @property
     def ready(self) -> tuple[Sampler, ...]:
@@ -85,6 +88,35 @@ class Replicas:
         found = await self.policy.open(control=self.needs_control)
         self.can = {server.address: can for server, can in zip(servers, found, strict=True)}
         self._ready = servers
+
+    async def sleep(self, level: int) -> None:
+        """See ``Transport``."""
+        awake = [address for address, can in self.can.items() if not can.sleeps]
+        if awake:
+            raise UsageError(
+                f"server {awake[0]} was started without sleep mode, so sleeping would free nothing: start it with "
+                "--enable-sleep-mode (scripts/serve: sleep=true; on GPUs only), or leave server.sleep out"
+            )
+        await self.policy.pause(Pause.WAIT)  # nothing is played now, and nothing may start
+        self._ready = self.policy.live
+        await self.every("fall asleep", lambda server: sleeper(server).sleep(level))
+        self._asleep = self._ready
+
+    async def wake(self, tags: Sequence[str] = (), *, restore: bool = False) -> None:
+        """See ``Transport``."""
+        asleep = [server for server in self._asleep if server in self.policy.live]  # one that was restarted is awake
+        if not tags or CACHE in tags:
+            self._asleep = ()
+        woken, failures = await fan_out(
+            asleep,
+            lambda server: sleeper(server).wake(tags, restore=restore),
+            what="wake up",
+            seconds=self.timeout,
+        )
+        if failures and not woken:
+            raise failures[0][1]
+        lost = [server for server, _ in failures]
+        self._ready = tuple(server for server in self._ready if server not in lost)
 
     async def pause(self) -> None:
         """See ``Transport``."""

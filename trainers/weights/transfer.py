@@ -119,6 +119,19 @@ class Transport(Protocol):
         """
         ...
 
+    async def sleep(self, level: int) -> None:
+        """Make all replicas free their GPU's memory until ``wake``; see ``Sleeper``.
+
+        Raises:
+            UsageError: one cannot.
+            InfrastructureError: none did.
+        """
+        ...
+
+    async def wake(self, tags: Sequence[str] = (), *, restore: bool = False) -> None:
+        """Wake the replicas that ``sleep`` made sleep, if any: see ``Sleeper``."""
+        ...
+
     async def pause(self) -> None:
         """Stop all replicas between two tokens."""
         ...

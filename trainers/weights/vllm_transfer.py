@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from ...errors import InfrastructureError, TurnwiseError, UsageError
+from ...errors import TurnwiseError, UsageError
 from ...inference.serving.launch.process import FILES
-from ...inference.serving.server import Pause, Sampler, weight_receiver
+from ...inference.serving.server import Capabilities, Leaver, Pause, Sampler, weight_receiver
+from ...logs import event
 from .replicas import Replicas
 from .shared_folder import SharedFolder
 from .transfer import Changeable
+
+LOG = logging.getLogger(__name__)
 
 
 class Backend(Protocol):
@@ -28,7 +32,11 @@ class Backend(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether any server may take an update; otherwise only those that took part in the first phase."""
+        """Whether any server may take an update; otherwise only those that took part in the last first phase."""
+        ...
+
+    def meet(self, servers: Sequence[Capabilities]) -> None:
+        """Prepare a first phase with these servers, in their order."""
         ...
 
     def init_info(self, replica: int) -> Mapping[str, Any]:
@@ -43,8 +51,8 @@ class Backend(Protocol):
         """Prepare an update while the servers keep sampling."""
         ...
 
-    def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
-        """Return the information for the servers in the third phase."""
+    def updates(self, weights: Mapping[str, Tensor]) -> Iterator[Mapping[str, Any]]:
+        """Yield the information for the servers in the third phase, for one call after another."""
         ...
 
     async def stream(self, weights: Mapping[str, Tensor]) -> None:
@@ -58,6 +66,34 @@ class Backend(Protocol):
     def close(self) -> None:
         """Clean up at the end of the run."""
         ...
+
+
+class Anywhere:
+    """A backend without an agreement between the sides, so that any server may take an update."""
+
+    shared = True
+
+    def meet(self, servers: Sequence[Capabilities]) -> None:
+        """Do nothing: every server is treated alike."""
+
+    def init_info(self, replica: int) -> Mapping[str, Any]:
+        """Return nothing: there is nothing to agree on."""
+        return {}
+
+    async def join(self) -> None:
+        """Do nothing: there is no group to join."""
+
+    async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Do nothing: there is nothing to prepare."""
+
+    async def stream(self, weights: Mapping[str, Tensor]) -> None:
+        """Do nothing: what the servers need is in the information."""
+
+    def done(self) -> None:
+        """Do nothing: there is nothing to clean up."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to clean up."""
 
 
 class Native(Replicas):
@@ -76,6 +112,7 @@ class Native(Replicas):
         super().__init__(policy, mode=mode, timeout=timeout)
         self.backend = backend
         self._met: tuple[Sampler, ...] = ()
+        self._processes: dict[str, float | None] = {}
 
     async def init(self) -> None:
         """See ``Transport``."""
@@ -88,16 +125,30 @@ class Native(Replicas):
                     f"server {address} was started {started}, and here {wanted!r} is wanted: start it with "
                     f'--weight-transfer-config \'{{"backend": "{wanted}"}}\', or set server.transfer = reload'
                 )
-        self._met = self.ready
-        place = {server.address: number for number, server in enumerate(self._met)}
+        await self._meet()
+
+    async def _meet(self, *, again: bool = False) -> None:
+        """Run the first phase with all servers that are up.
+
+        Args:
+            again: whether servers may still be in an earlier group.
+        """
+        met = self.ready
+        self._met = ()
+        if again:
+            await self.every("leave its group", _leave)
+            met = self.ready
+        self.backend.meet([self.can[server.address] for server in met])
+        place = {server.address: number for number, server in enumerate(met)}
         await _both(
             self.each(
                 "begin a weight transfer",
-                self._met,
+                met,
                 lambda server: weight_receiver(server).init_transfer(self.backend.init_info(place[server.address])),
             ),
             self.backend.join(),
         )
+        self._met, self._processes = met, {} if self.backend.shared else await self._started()
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
@@ -105,27 +156,42 @@ class Native(Replicas):
 
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
-        if not self.backend.shared and self.ready != self._met:
-            raise InfrastructureError(
-                f"the backend {self.backend.name!r} needs the same servers that it started with; once all are back, "
-                "continue the run with --resume"
-            )
-        info = self.backend.update_info(weights)
+        if not self.backend.shared and await self._changed():
+            event(LOG, "sync", "servers came or went: all meet again", {"version": version})
+            await self._meet(again=True)
+        met, self._met = self._met, ()  # until all have it: a group in which one failed is unusable
         await self.every("start an update", _begin)
-        await _both(
-            self.every("take an update", lambda server: weight_receiver(server).update(info)),
-            self.backend.stream(weights),
-        )
+        for info in self.backend.updates(weights):
+            await _both(self._take(info), self.backend.stream(weights))
         await self.every("finish an update", lambda server: weight_receiver(server).finish_update(version))
         await self.forget()
         self.backend.done()
+        self._met = met
+
+    async def _take(self, info: Mapping[str, Any]) -> None:
+        await self.every("take an update", lambda server: weight_receiver(server).update(info))
+
+    async def _changed(self) -> bool:
+        """Return whether the servers that are up are other processes than those that met."""
+        before = {server.address: self._processes.get(server.address) for server in self._met}
+        return await self._started() != before
+
+    async def _started(self) -> dict[str, float | None]:
+        """Return the start times of the servers that are up: one that was restarted belongs to no group."""
+        found: dict[str, float | None] = {}
+
+        async def note(server: Sampler) -> None:
+            found[server.address] = await server.started() if isinstance(server, Leaver) else None
+
+        await self.every("report its start", note)
+        return found
 
     async def close(self) -> None:
         """See ``Transport``."""
         self.backend.close()
 
 
-class Files:
+class Files(Anywhere):
     """The backend of ``inference/serving/worker/turnwise_vllm_worker.py``: a folder of safetensors files per version.
 
     Args:
@@ -133,19 +199,11 @@ class Files:
     """
 
     name = FILES
-    shared = True
 
     def __init__(self, exchange: SharedFolder) -> None:
         self.exchange = exchange
         self._count = 0
         self._staged = ""
-
-    def init_info(self, replica: int) -> Mapping[str, Any]:
-        """Return nothing: this backend needs no agreement."""
-        return {}
-
-    async def join(self) -> None:
-        """Do nothing: there is no group to join."""
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Write the files."""
@@ -154,12 +212,9 @@ class Files:
         self._staged = f"v{version}-{self._count}"
         await asyncio.to_thread(self.exchange.write, self._staged, weights)
 
-    def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
-        """Return the path of the files."""
-        return {"path": str(self.exchange.seen(self._staged))}
-
-    async def stream(self, weights: Mapping[str, Tensor]) -> None:
-        """Do nothing: the files are there already."""
+    def updates(self, weights: Mapping[str, Tensor]) -> Iterator[Mapping[str, Any]]:
+        """Yield the path of the files."""
+        yield {"path": str(self.exchange.seen(self._staged))}
 
     def done(self) -> None:
         """Remove the files."""
@@ -170,7 +225,7 @@ class Files:
         self.exchange.close()
 
 
-class Memory:
+class Memory(Anywhere):
     """The backend for an engine in this process (``EngineServer``): the weights themselves, without a copy.
 
     Args:
@@ -178,34 +233,19 @@ class Memory:
     """
 
     name = FILES
-    shared = True
 
     def __init__(self, dtype: torch.dtype | None = None) -> None:
         self.dtype = dtype
 
-    def init_info(self, replica: int) -> Mapping[str, Any]:
-        """Return nothing: this backend needs no agreement."""
-        return {}
-
-    async def join(self) -> None:
-        """Do nothing: there is no group to join."""
-
-    async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Do nothing: there is nothing to prepare."""
-
-    def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
-        """Return the weights."""
+    def updates(self, weights: Mapping[str, Tensor]) -> Iterator[Mapping[str, Any]]:
+        """Yield the weights."""
         floats = {name: each for name, each in weights.items() if each.is_floating_point()}
-        return {"weights": {**weights, **{name: each.detach().to(self.dtype) for name, each in floats.items()}}}
+        yield {"weights": {**weights, **{name: each.detach().to(self.dtype) for name, each in floats.items()}}}
 
-    async def stream(self, weights: Mapping[str, Tensor]) -> None:
-        """Do nothing: the weights are there already."""
 
-    def done(self) -> None:
-        """Do nothing: there is nothing to clean up."""
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to clean up."""
+async def _leave(server: Sampler) -> None:
+    if isinstance(server, Leaver):
+        await server.leave_transfer()
 
 
 async def _begin(server: Sampler) -> None:

@@ -6,8 +6,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from ...errors import ContractError, TurnwiseError
@@ -19,6 +21,7 @@ from ..learning.parallel import ALONE, ProcessGroup, gather_on_main
 from .canary_prompts import Kind, Question, Questions, answered
 from .diagnosis import Answers, Cause, Diagnosis, diagnose, moved, suspicious
 from .noise import Gap, Noise
+from .replicas import CACHE, WEIGHTS
 from .served_names import served_names
 from .transfer import Changeable, Transport
 
@@ -42,6 +45,7 @@ class WeightSync:
         model: model of the learner, sharded if several processes learn.
         questions: questions of the canary.
         world: the processes that learn together; the main one sends.
+        sleep: level of the servers' sleep during ``rest``; 0 leaves them awake.
     """
 
     def __init__(
@@ -52,18 +56,20 @@ class WeightSync:
         questions: Questions,
         *,
         world: ProcessGroup = ALONE,
+        sleep: int = 0,
     ) -> None:
         self.policy = policy
         self.transport = transport
         self.model = model
         self.questions = questions
         self.world = world
+        self.level = sleep
         self.noise = Noise(questions.bounds)
         self.metrics: dict[str, float] = {}
         """Numbers of the last sync: seconds of export, pause and canary, replicas, and what the canary found."""
         self._last: dict[str, Answers] = {}
         self._warned: dict[str, Cause] = {}
-        self._open = False
+        self._open = self._asleep = False
         self._count = 0
 
     async def send(self, version: int) -> None:
@@ -95,14 +101,33 @@ class WeightSync:
 
         await run_on_main(self.world, judge)
 
+    async def rest(self) -> None:
+        """Make the servers free their GPUs until the next ``send``, if they are to sleep; only in the main process.
+
+        Raises:
+            UsageError: one was not started so that it can.
+            InfrastructureError: none did.
+        """
+        if not self.level or self.transport is None:
+            return
+        began = time.perf_counter()
+        self._asleep = True
+        await _to_its_end(self.transport.sleep(self.level))
+        self.metrics["sync/sleep_seconds"] = time.perf_counter() - began
+
     async def close(self) -> None:
-        """Remove leftovers in folders and on servers."""
+        """Remove leftovers in folders and on servers, and wake them; after level 2 they have their first weights."""
         if self.transport is not None and self._open:
+            if self._asleep:
+                with suppress(TurnwiseError):
+                    free_cached_memory()
+                    await self.transport.wake(restore=self.level > 1)
+                    await self.transport.resume()
             await self.transport.close()
 
     def _scored(self, heard: Heard) -> list[Answers]:
-        scorer = self.questions.scorer
-        return [{asked.kind: answered(self.model, asked, served, scorer) for asked, served in said} for said in heard]
+        found = iter(answered(self.model, [one for said in heard for one in said], self.questions.scorer))
+        return [{asked.kind: next(found) for asked, _ in said} for said in heard]
 
     async def _sync(self, weights: Mapping[str, Tensor], version: int) -> tuple[Heard, Heard]:
         """Send the weights; return the answers before the first transfer (later none), and those after this one."""
@@ -140,17 +165,26 @@ class WeightSync:
         self, transport: Transport, policy: Changeable, weights: Mapping[str, Tensor], version: int
     ) -> None:
         """Replace the servers' weights by the staged ones; if that fails, the error says which ones they have."""
-        left = GO_ON
+        left, slept = GO_ON, self._asleep
         try:
+            if slept:  # weights first: the cache's memory may be needed for the transfer
+                left = STAY
+                free_cached_memory()
+                await transport.wake([WEIGHTS])
             await transport.pause()
-            left = STAY if transport.whole else GO_ON
+            left = STAY if transport.whole or slept else GO_ON
             await transport.send(weights, version)
+            if slept:
+                await transport.wake([CACHE])
+                self._asleep = False
             await policy.begin_version(version, adapter=transport.adapter, on=transport.ready)
         except TurnwiseError as error:
             if left is GO_ON:
                 await transport.resume()
             raise type(error)(f"{error}. {left}; continue the run with --resume") from error
         await transport.resume()
+        if slept:
+            await policy.resume()  # some transports pause nothing themselves
 
     async def _ask_again(self, are: Sequence[Answers]) -> Heard:
         """Ask other questions if there is doubt about an answer, or to measure the noise at the first sync."""
@@ -238,3 +272,9 @@ async def _to_its_end(sync: Coroutine[Any, Any, T]) -> T:
         if not task.cancelled():
             task.exception()  # the interruption is raised instead
         raise
+
+
+def free_cached_memory() -> None:
+    """Return memory that torch keeps for later to the GPU, so that a server can take it; does nothing on a CPU."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...policy import Sampling
+from ..http.reading import read_version
 from ..launch.process import UNCOMPILED, ServerOptions
 from .thread import StepOutput
 
@@ -30,6 +31,7 @@ class VllmEngine:
 
     Raises:
         ModuleNotFoundError: vLLM is not installed.
+        UsageError: its version is not supported.
     """
 
     def __init__(self, model: Path, options: ServerOptions) -> None:
@@ -38,7 +40,9 @@ class VllmEngine:
         self._loaded = 0
         with _environment(SETTINGS | (UNCOMPILED if options.eager else {}) | options.environment):
             import torch
+            import vllm
 
+            read_version({"version": str(vllm.__version__)})
             set_threads = torch.set_num_threads  # vLLM replaces it with a function that does nothing
             try:
                 from vllm.engine.arg_utils import EngineArgs
@@ -88,6 +92,20 @@ class VllmEngine:
     def reset_prefix_cache(self) -> bool:
         """Drop all keys and values, including those of running requests; return whether it succeeded."""
         return bool(self._engine.reset_prefix_cache(reset_running_requests=True))
+
+    def sleep(self, level: int) -> None:
+        """Free memory; requests in progress end."""
+        self._engine.sleep(level, "abort")
+
+    def wake(self, tags: Sequence[str], *, restore: bool) -> None:
+        """Take memory back, and load the weights of the folder again on request."""
+        self._engine.wake_up(list(tags) or None)
+        if restore:
+            self._engine.collective_rpc("reload_weights")
+
+    def asleep(self) -> bool:
+        """Return whether memory is freed."""
+        return bool(self._engine.is_sleeping())
 
     def load_adapter(self, name: str, folder: Path) -> None:
         """Load an adapter; it replaces one of the same name."""
@@ -156,6 +174,7 @@ def _arguments(model: Path, options: ServerOptions) -> dict[str, Any]:
         **_memory(options),
         "block_size": options.block,
         "enforce_eager": options.eager,
+        "enable_sleep_mode": options.sleep,
         "logprobs_mode": "processed_logprobs",
         "generation_config": "vllm",
         "skip_tokenizer_init": True,

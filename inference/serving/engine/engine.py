@@ -73,7 +73,7 @@ class EngineServer:
         """Load the model, which takes some seconds.
 
         Raises:
-            UsageError: vLLM is not installed in this environment.
+            UsageError: vLLM is not installed in this environment, or its version is not supported.
             InfrastructureError: the engine cannot be created.
         """
         if self._thread.alive:
@@ -84,6 +84,8 @@ class EngineServer:
             raise UsageError(
                 f"vLLM is not installed in this environment ({error}); scripts/install-vllm creates one with it"
             ) from error
+        except UsageError as error:
+            raise UsageError(f"the engine in this process {error}") from error
         except Exception as error:
             raise InfrastructureError(f"cannot create the engine for {self.model}: {error}") from error
         self._started = time.time()
@@ -119,6 +121,7 @@ class EngineServer:
             adapters=self.options.max_rank > 0,
             max_rank=self.options.max_rank,
             started=self._started,
+            sleeps=self.options.sleep,
         )
 
     async def generate(
@@ -157,6 +160,18 @@ class EngineServer:
         thread = self._thread
         if not await thread.call(lambda: thread.engine.reset_prefix_cache()):
             raise InfrastructureError("the engine in this process did not clear its prefix cache")
+
+    async def sleep(self, level: int) -> None:
+        """Free memory; see ``Sleeper``."""
+        await self._thread.call(lambda: self._thread.engine.sleep(level))
+
+    async def wake(self, tags: Sequence[str] = (), *, restore: bool = False) -> None:
+        """Take memory back; see ``Sleeper``."""
+        await self._thread.call(lambda: self._thread.engine.wake(tags, restore=restore))
+
+    async def asleep(self) -> bool:
+        """Return whether it sleeps."""
+        return await self._thread.call(lambda: self._thread.engine.asleep())
 
     # -- adapters ---------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,15 @@ from typing import Any
 from ....errors import ContractError, InfrastructureError, PolicyServerError, UsageError
 from ...policy import Sampling
 from ..answers import reason, shortened, too_long
-from ..server import Capabilities, Pause, ServerResponse
+from ..server import Capabilities, Pause, ServerLoad, ServerResponse
 from . import reading, routes
+from .load import read_load
 from .probing import ProbeResult, Probing
 from .wire import Wire
 
 START_SECONDS, START_TRIES = 10.0, 3
 """Seconds and tries for a server to report its start time; without it, the server counts as another process."""
-LASTING = ("started", "control", "version_spans", "transfer", "reload", "adapters")
+LASTING = ("started", "control", "version_spans", "transfer", "reload", "adapters", "sleeps")
 """Capabilities that a process cannot lose."""
 RESETS = 20
 """Maximum number of requests to clear the prefix cache, which fail while transfers still use some of its blocks."""
@@ -173,6 +174,11 @@ class ServerClient:
         except PolicyServerError as error:
             raise self._wire.named(error) from None
 
+    async def load(self) -> ServerLoad | None:
+        """Return its present load; see ``Counting``."""
+        answer = await self._wire.send(routes.Call(routes.METRICS), within=START_SECONDS)
+        return read_load(answer.content) if answer.status == 200 else None
+
     # -- control ------------------------------------------------------------------------------------------------
 
     async def pause(self, mode: Pause) -> None:
@@ -182,6 +188,21 @@ class ServerClient:
     async def resume(self) -> None:
         """Continue to generate."""
         await self._control(routes.resume())
+
+    async def sleep(self, level: int) -> None:
+        """Free memory; see ``Sleeper``."""
+        await self._control(routes.sleep(level))
+
+    async def wake(self, tags: Sequence[str] = (), *, restore: bool = False) -> None:
+        """Take memory back; see ``Sleeper``."""
+        await self._control(routes.wake(tags))
+        if restore:
+            await self._control(routes.restore())
+
+    async def asleep(self) -> bool:
+        """Return whether it sleeps; a server without the route does not."""
+        answer = await self._wire.send(routes.Call(routes.IS_SLEEPING))
+        return answer.status == 200 and isinstance(answer.content, Mapping) and bool(answer.content.get("is_sleeping"))
 
     async def reset_prefix_cache(self) -> None:
         """Drop all cached keys and values; see ``Pausable``.
@@ -230,6 +251,17 @@ class ServerClient:
     async def init_transfer(self, info: Mapping[str, Any]) -> None:
         """Phase 1 of native weight transfer."""
         await self._control(routes.init_transfer(info))
+
+    async def leave_transfer(self) -> None:
+        """Leave the group of an earlier first phase; does nothing on servers before 0.32, which have no such route."""
+        answer = await self._wire.send(routes.leave_transfer(), once=True)
+        if answer.status not in routes.ABSENT:
+            self._wire.checked(answer)
+
+    async def started(self) -> float | None:
+        """Return the start time of its process; see ``Leaver``."""
+        answer = await self._wire.send(routes.Call(routes.METRICS), within=START_SECONDS)
+        return reading.read_started(answer.content) if answer.status == 200 else None
 
     async def start_update(self) -> None:
         """Phase 2 of native weight transfer."""

@@ -66,15 +66,15 @@ class Probing:
         card = await self._read_card()
         control = await self._wait_until_unpaused()  # before sampling, which a paused server would not answer
         native, spans = await self._find_route(card.name)
-        backend, rank, mode = None, 0, None
+        found = reading.Info()
         if control:
             info = await self._send(routes.Call(routes.INFO))
             try:
-                backend, rank, mode = reading.read_info(info.content if info.status == 200 else None)
+                found = reading.read_info(info.content if info.status == 200 else None)
             except PolicyServerError as error:
                 raise self._wire.named(error) from None
-        await self._check_logprobs(card.name, native, mode)
-        adapters = await self._has(routes.LOAD_ADAPTER) and (rank > 0 or not control)
+        await self._check_logprobs(card.name, native, found.mode)
+        adapters = await self._has(routes.LOAD_ADAPTER) and (found.max_rank > 0 or not control)
         metrics = await self._send(routes.Call(routes.METRICS))
         capabilities = Capabilities(
             version=version,
@@ -82,11 +82,13 @@ class Probing:
             context_length=card.context_length,
             control=control,
             version_spans=spans,
-            transfer=backend,
+            transfer=found.backend,
             reload=control and await self._has(routes.REMOTE),
             adapters=adapters,
-            max_rank=rank if adapters else 0,
+            max_rank=found.max_rank if adapters else 0,
             started=reading.read_started(metrics.content) if metrics.status == 200 else None,
+            sleeps=found.sleeps,
+            workers=found.workers,
         )
         return ProbeResult(capabilities, native, card.root)
 

@@ -21,6 +21,8 @@ from .routes import MODELS
 
 OLDEST, NEWEST = (0, 26), (0, 32)
 """Oldest and newest supported series of vLLM, inclusive."""
+PARALLEL = ("tensor", "pipeline", "data")
+"""Ways in which one server uses several GPUs."""
 TESTED = ("0.32.0",)
 """Versions that the tests marked ``vllm`` have run against."""
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
@@ -224,16 +226,41 @@ def read_version(content: Any) -> str:
     return version
 
 
-def read_info(content: Any) -> tuple[str | None, int, str | None]:
-    """Return transfer backend, largest adapter rank and log-probability mode from an answer of ``/server_info``."""
+@dataclass(frozen=True, slots=True)
+class Info:
+    """The settings that a server was started with, as far as they matter here.
+
+    Args:
+        backend: backend of weight transfer; ``None`` without one.
+        max_rank: largest rank of adapters.
+        mode: mode of log-probabilities; ``None`` if it does not say.
+        sleeps: whether it can free its memory.
+        workers: number of its GPUs.
+    """
+
+    backend: str | None = None
+    max_rank: int = 0
+    mode: str | None = None
+    sleeps: bool = False
+    workers: int = 1
+
+
+def read_info(content: Any) -> Info:
+    """Return the settings in an answer of ``/server_info``."""
     config = content.get("vllm_config") if isinstance(content, Mapping) else None
     if not isinstance(config, Mapping):
-        return None, 0, None
+        return Info()
     with _parsing(content):
         transfer, lora = config.get("weight_transfer_config") or {}, config.get("lora_config") or {}
-        backend = transfer.get("backend")
-        mode = (config.get("model_config") or {}).get("logprobs_mode")
-        return (str(backend) if backend else None), int(lora.get("max_lora_rank") or 0), str(mode) if mode else None
+        model, parallel = config.get("model_config") or {}, config.get("parallel_config") or {}
+        backend, mode = transfer.get("backend"), model.get("logprobs_mode")
+        return Info(
+            str(backend) if backend else None,
+            int(lora.get("max_lora_rank") or 0),
+            str(mode) if mode else None,
+            bool(model.get("enable_sleep_mode")),
+            math.prod(max(1, int(parallel.get(f"{kind}_parallel_size") or 1)) for kind in PARALLEL),
+        )
 
 
 def read_paused(content: Any) -> bool:

@@ -37,9 +37,11 @@ NATIVE, COMPLETIONS = "/inference/v1/generate", "/v1/completions"
 LOAD_ADAPTER, UNLOAD_ADAPTER = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 # DEVELOPMENT
 PAUSE, RESUME, IS_PAUSED, INFO = "/pause", "/resume", "/is_paused", "/server_info?config_format=json"
+SLEEP, WAKE, IS_SLEEPING = "/sleep", "/wake_up", "/is_sleeping"
 RESET, REMOTE = "/reset_prefix_cache", "/collective_rpc"
 INIT, START_UPDATE, UPDATE = "/init_weight_transfer_engine", "/start_weight_update", "/update_weights"
 FINISH_UPDATE, NAME_VERSION = "/finish_weight_update", "/update_weight_version"
+LEAVE_TRANSFER = "/shutdown_weight_transfer_engine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,21 @@ def resume() -> Call:
     return Call(RESUME, {})
 
 
+def sleep(level: int) -> Call:
+    """Free memory; requests in progress would end, but the policy lets none be."""
+    return Call(f"{SLEEP}?level={level}&mode=abort", {})
+
+
+def wake(tags: Sequence[str]) -> Call:
+    """Take memory back: that of these tags, or all."""
+    return Call(WAKE + "".join(f"{'&' if place else '?'}tags={tag}" for place, tag in enumerate(tags)), {})
+
+
+def restore() -> Call:
+    """Reload the weights that the server was started with."""
+    return Call(REMOTE, {"method": "reload_weights"})
+
+
 def reset_prefix_cache() -> Call:
     """Drop all keys and values, including those of frozen requests, which then read their tokens again."""
     return Call(f"{RESET}?reset_running_requests=true", {})
@@ -148,6 +165,11 @@ def unload_adapter(name: str) -> Call:
 def reload(folder: Path) -> Call:
     """Reload all weights from safetensors."""
     return Call(REMOTE, {"method": "reload_weights", "kwargs": {"weights_path": str(folder.absolute())}})
+
+
+def leave_transfer() -> Call:
+    """Make the workers leave the group of an earlier first phase."""
+    return Call(LEAVE_TRANSFER, {})
 
 
 def init_transfer(info: Mapping[str, Any]) -> Call:

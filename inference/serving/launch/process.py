@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import http.client
 import json
 import logging
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,11 +23,13 @@ from ....config import Config
 from ....errors import InfrastructureError, UsageError
 from ....logs import event
 from .installed import installed_version, knows, refuse_version
+from .ports import HOST, free_port, in_use
 
 LOG = logging.getLogger(__name__)
-HOST = "127.0.0.1"
 FILES = "turnwise_files"
 """Weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors in a folder that both sides see."""
+IPC = "ipc"
+"""vLLM's backend for a trainer on the same GPU: handles of CUDA memory instead of copies."""
 UNCOMPILED = {"TORCHDYNAMO_DISABLE": "1"}
 """Variables that ``eager`` sets in addition to vLLM's own switch, under which vLLM still compiles parts of its sampler:
 with a C++ compiler, for up to a minute, while the first requests wait."""
@@ -66,7 +66,10 @@ class ServerOptions(Config):
     """Tokens per block of the cache; prefixes are shared in whole blocks (default: vLLM's own, 128 on a CPU, where
     multiples of 32 work)."""
     transfer: str | None = None
-    """Backend of native weight transfer: ``turnwise_files``, or one of vLLM's own on GPUs, e.g. ``nccl``."""
+    """Backend of native weight transfer: ``turnwise_files``, or one of vLLM's own on GPUs: ``nccl``, or ``ipc`` on the
+    learner's GPU."""
+    sleep: bool = False
+    """Let it free its GPU's memory between two steps (``server.sleep`` of a run); vLLM can do this on GPUs only."""
     max_rank: int = pydantic.Field(default=0, ge=0)
     """Largest rank of LoRA adapters, which can be loaded and unloaded while it runs; 0 disables adapters."""
     max_adapters: int = pydantic.Field(default=2, ge=1)
@@ -112,6 +115,7 @@ class ServerOptions(Config):
             words.append("--disable-log-stats")
         words += ["--block-size", str(self.block)] if self.block else []
         words += ["--enforce-eager"] if self.eager else []
+        words += ["--enable-sleep-mode"] if self.sleep else []
         if self.max_rank:
             words += ["--enable-lora", "--max-lora-rank", str(self.max_rank)]
             words += ["--max-loras", str(self.max_adapters), "--max-cpu-loras", str(self.max_adapters)]
@@ -141,6 +145,8 @@ class ServerOptions(Config):
             # Run the model in the engine's process. In a separate one, vLLM's default on a CPU, each of the two spins
             # for a second after every message: the same requests then cost two to three times the CPU time.
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            # Handles of memory on the same GPU travel pickled, which vLLM reads with this permission only.
+            **({"VLLM_ALLOW_INSECURE_SERIALIZATION": "1"} if self.transfer == IPC else {}),
             **(UNCOMPILED if self.eager else {}),
             **self.environment,
         }
@@ -212,12 +218,12 @@ class VllmProcess:
         if self.running:
             return self
         refuse_version(self._version, self.python)
-        if self.options.port and _in_use(self.options.port, self.options.host):
+        if self.options.port and in_use(self.options.port, self.options.host):
             raise UsageError(
                 f"port {self.options.port} is already in use, perhaps by another server; choose another, or 0 for any"
             )
         for attempt in range(PORT_ATTEMPTS):
-            self.port = self.options.port or (self.port if attempt == 0 else 0) or _free_port()
+            self.port = self.options.port or (self.port if attempt == 0 else 0) or free_port()
             self._spawn()
             try:
                 trouble = self._wait_until_healthy()
@@ -331,20 +337,3 @@ def _cause(log: str) -> str:
     """Return the first exception in a log; the last comes from another process and only reports that one failed."""
     found = re.search(r"\b(\w*(?:Error|Exception): .+)", log)
     return f" ({found[1].strip()})" if found else ""
-
-
-def _in_use(port: int, host: str) -> bool:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was closed a moment ago is free
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            return error.errno == errno.EADDRINUSE
-    return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -159,8 +159,8 @@ async def test_weights_in_memory_that_are_not_sent_are_noticed(engine: EngineSer
     questions = Questions.of(build_tokenizer("byte"), context_length=CONTEXT, temperature=0.7, dtypes=["float32"])
 
     class Forgetful(Memory):
-        def update_info(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, Any]:
-            return super().update_info(model(0).state_dict())
+        def updates(self, weights: Mapping[str, torch.Tensor]) -> Iterator[Mapping[str, Any]]:
+            return super().updates(model(0).state_dict())
 
     transfer = WeightSync(policy, Native(policy, Forgetful()), learner, questions)
     await transfer.send(1)
@@ -280,3 +280,25 @@ async def test_many_at_once(engine: EngineServer) -> None:
 def test_arguments_of_a_server_are_refused(started: EngineServer) -> None:
     with pytest.raises(UsageError, match="--tensor-parallel-size"):
         EngineServer(started.model, ServerOptions(extra=("--tensor-parallel-size", "2")))
+
+
+async def test_it_sleeps_and_wakes_with_its_weights_as_far_as_a_cpu_can(engine: EngineServer) -> None:
+    """On a CPU nothing is freed, but the scheduler stops and starts, as it does on a GPU."""
+    of = model(3)
+    await send(engine, of, 1)
+    await engine.sleep(1)
+    assert await engine.asleep()
+    await engine.wake(["weights"])
+    assert await engine.asleep()
+    await engine.wake(["kv_cache"])
+    assert not await engine.asleep()
+    assert await agrees(engine, of)
+    await engine.sleep(2)
+    await engine.wake(restore=True)
+    assert await agrees(engine, model(0)), "it loads the weights that it was started with"
+
+
+async def test_on_a_cpu_sleep_mode_is_refused_in_vllms_words(started: EngineServer) -> None:
+    other = EngineServer(started.model, ServerOptions(context_length=CONTEXT, block=32, sleep=True))
+    with pytest.raises(InfrastructureError, match="Sleep mode is not supported on current platform"):
+        other.start()

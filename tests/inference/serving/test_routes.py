@@ -198,10 +198,13 @@ def test_what_a_refusal_means(status: int, content: Any, kind: type[Exception]) 
 
 
 def test_what_a_server_says_of_itself_may_be_missing() -> None:
-    assert reading.read_info(None) == reading.read_info("text") == (None, 0, None)
-    assert reading.read_info({"vllm_config": {"lora_config": None, "weight_transfer_config": None}}) == (None, 0, None)
+    nothing = {"lora_config": None, "weight_transfer_config": None, "parallel_config": {"data_parallel_size": None}}
+    assert reading.read_info(None) == reading.read_info("text") == reading.Info()
+    assert reading.read_info({"vllm_config": nothing}) == reading.Info()
     whole = {"lora_config": {"max_lora_rank": 8}, "weight_transfer_config": {"backend": "nccl"}}
-    assert reading.read_info({"vllm_config": whole}) == ("nccl", 8, None)
+    whole |= {"model_config": {"enable_sleep_mode": True}}
+    whole |= {"parallel_config": {"tensor_parallel_size": 2, "data_parallel_size": 3}}
+    assert reading.read_info({"vllm_config": whole}) == reading.Info("nccl", 8, None, sleeps=True, workers=6)
     assert reading.read_started("nothing") is None
     assert reading.read_started("a 1\nprocess_start_time_seconds 1.5e+09\n") == 1.5e9
 

@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from turnwise.inference.models import save_model
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.inference.serving.launch.process import HOST, VllmProcess
+from turnwise.inference.serving.launch.ports import HOST
+from turnwise.inference.serving.launch.process import VllmProcess
 
 pytestmark = pytest.mark.vllm
 

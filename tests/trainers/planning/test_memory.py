@@ -102,3 +102,10 @@ def test_servers_take_their_share_only_where_they_share_a_gpu() -> None:
     inside = memory_of(loaded(sampler=Sampler("model", 0, 0.0, 64, 8192, True, 1, 1)))
     assert inside.moments["play"]["keys and values"] / GIB == pytest.approx(112, rel=0.01)
     assert inside.worst == "play"
+
+
+def test_memory_of_sleeping_servers_counts_in_play_alone() -> None:
+    awake = loaded(sampler=Sampler("engine", 1, 0.4, 64, 8192, False, 100, 100))
+    asleep = replace(awake, sampler=replace(awake.sampler, sleeps=True))
+    assert memory_of(asleep).moments["play"]["vLLM"] == memory_of(awake).always["vLLM"]
+    assert memory_of(asleep).peak < memory_of(awake).peak

@@ -13,7 +13,7 @@ from turnwise.inference.models import load_model, resolve_device
 from turnwise.trainers.critics.token_values import ValuesConfig, token_values
 from turnwise.trainers.learning import rates
 from turnwise.trainers.learning.lora import LoraConfig
-from turnwise.trainers.run.openings import harmful_rate
+from turnwise.trainers.run.openings import harmful_rate, slow_sampler
 
 from ..small import looping, run
 
@@ -64,3 +64,12 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch, gpu:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     assert resolve_device("auto") == device
     assert resolve_device("cuda:1") == "cuda:1"
+
+
+def test_a_large_model_that_samples_on_a_gpu_without_vllm_is_named(tmp_path: Path) -> None:
+    config = looping(tmp_path / "run", tmp_path / "model")
+    on_gpu = config.model_copy(update={"device": "cuda"})
+    assert "[server.engine]" in slow_sampler(on_gpu, BILLION)
+    assert slow_sampler(on_gpu, BILLION // 10) == slow_sampler(config, BILLION) == ""
+    served = looping(tmp_path / "run", tmp_path / "model", server={"urls": ["http://x"]})
+    assert slow_sampler(served.model_copy(update={"device": "cuda"}), BILLION) == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from turnwise import Sampling
-from turnwise.errors import ContractError
+from turnwise.errors import ContractError, UsageError
 from turnwise.inference.models import load_model
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.inference.policy import Completion
@@ -19,18 +20,20 @@ from turnwise.inference.serving.http import routes
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.launch.process import VllmProcess
 from turnwise.inference.serving.remote_policy import RemotePolicy
-from turnwise.inference.serving.server import Pause
+from turnwise.inference.serving.server import Capabilities, Pause
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights.adapter import Adapter
 from turnwise.trainers.weights.canary import logprobs_of
 from turnwise.trainers.weights.canary_prompts import Kind, Questions
+from turnwise.trainers.weights.nccl import Nccl
+from turnwise.trainers.weights.packing import packs
 from turnwise.trainers.weights.reload import Reload
 from turnwise.trainers.weights.shared_folder import SharedFolder
 from turnwise.trainers.weights.vllm_transfer import Files, Native
 from turnwise.trainers.weights.weight_sync import WeightSync
 
 from ...inference.serving.helpers import sampled, until_sampled
-from .fake import nudge
+from .fake import ANY, nudge
 
 pytestmark = pytest.mark.vllm
 
@@ -201,12 +204,64 @@ def test_what_nccl_tells_servers_is_what_vllm_reads() -> None:
         NCCLWeightTransferInitInfo,
         NCCLWeightTransferUpdateInfo,
     )
+    from vllm.distributed.weight_transfer.packed_tensor import pack_tensors
 
-    from turnwise.trainers.weights.nccl import Nccl
-
-    backend = Nccl("10.0.0.1", 29600, replicas=3, gpus=2, dtype=torch.bfloat16)
+    backend = Nccl("10.0.0.1", 29600, device=torch.device("cpu"), dtype=torch.bfloat16)
+    backend.meet([replace(ANY, workers=2)] * 3)
     told = [NCCLWeightTransferInitInfo(**backend.init_info(replica)) for replica in range(3)]
     assert [(each.rank_offset, each.world_size) for each in told] == [(1, 7), (3, 7), (5, 7)]
-    weights = {"a": torch.zeros(2, 3), "b": torch.zeros(4, dtype=torch.int64)}
-    coming = NCCLWeightTransferUpdateInfo(**backend.update_info(weights))
-    assert (coming.names, coming.dtype_names, coming.shapes) == (["a", "b"], ["bfloat16", "int64"], [[2, 3], [4]])
+    assert told[0].packed
+    weights = {str(size): torch.randn(size) for size in (30, 4, 200, 1, 9)} | {"n": torch.zeros(4, dtype=torch.int64)}
+    (info,) = backend.updates(weights)
+    coming = NCCLWeightTransferUpdateInfo(**info)
+    assert coming.dtype_names == ["bfloat16"] * 5 + ["int64"]
+    sent = iter([(name, each.bfloat16() if each.is_floating_point() else each) for name, each in weights.items()])
+    for pack in packs(weights, torch.bfloat16, 400, over=True):
+        theirs = pack_tensors(sent, lambda item: item[1], 400)
+        assert (theirs.names, theirs.tensor_sizes) == (list(pack.tensors), pack.sizes)
+        assert torch.equal(theirs.packed_tensor, pack.fill(torch.empty(pack.size, dtype=torch.uint8)))
+    assert pack_tensors(sent, lambda item: item[1], 400) is None
+
+
+class Sleeping(ServerClient):
+    """Says that the server can sleep: on a CPU, vLLM goes through all of it and frees nothing."""
+
+    async def probe(self) -> Capabilities:
+        return replace(await super().probe(), sleeps=True)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+async def test_servers_sleep_while_the_learner_learns_and_wake_for_its_weights(
+    vllm_server: VllmProcess, tmp_path: Path, level: int
+) -> None:
+    client = Sleeping(vllm_server.url)
+    async with Trained(vllm_server, tmp_path, "native", client=client) as trained:
+        trained.transfer.level = level
+        for version in range(3):
+            await trained.transfer.send(version)
+            await trained.agrees(version)
+            await trained.transfer.rest()
+            assert await client.asleep()
+            waiting = asyncio.create_task(trained.policy.generate(PROMPT, Sampling(max_tokens=3, seed=0)))
+            await asyncio.sleep(0.2)
+            assert not waiting.done(), "nothing is sampled from a server that sleeps"
+            nudge(trained.model, seed=version + 1)
+            if version < 2:
+                await trained.transfer.send(version + 1)
+                assert set((await waiting).versions) == {version + 1}
+                assert not await client.asleep()
+            else:
+                waiting.cancel()
+        # A later run finds the server asleep, as one that was killed leaves it.
+        await RemotePolicy([ServerClient(vllm_server.url)]).open(control=True)
+        assert not await client.asleep()
+        await trained.transfer.send(9)
+        await trained.agrees(9)
+
+
+async def test_a_server_that_cannot_sleep_is_refused_with_the_option(vllm_server: VllmProcess, tmp_path: Path) -> None:
+    async with Trained(vllm_server, tmp_path, "native") as trained:
+        trained.transfer.level = 1
+        await trained.transfer.send(0)
+        with pytest.raises(UsageError, match="started without sleep mode"):
+            await trained.transfer.rest()

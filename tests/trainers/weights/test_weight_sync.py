@@ -14,14 +14,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from turnwise import Sampling
+from turnwise import Completion, Finish, Sampling
 from turnwise.errors import ContractError, InfrastructureError, ModelError, UsageError
 from turnwise.inference.serving.remote_policy import RemotePolicy
-from turnwise.inference.serving.server import Pause
+from turnwise.inference.serving.server import Pause, ServerResponse
 from turnwise.trainers.learning.lora import LoraConfig, attach
+from turnwise.trainers.learning.scorer import Scorer
 from turnwise.trainers.weights import shared_folder as shared_folder_module
 from turnwise.trainers.weights.adapter import Adapter
-from turnwise.trainers.weights.canary_prompts import Kind, Questions
+from turnwise.trainers.weights.canary import logprobs_of
+from turnwise.trainers.weights.canary_prompts import Kind, Questions, answered
 from turnwise.trainers.weights.diagnosis import Cause
 from turnwise.trainers.weights.reload import Reload
 from turnwise.trainers.weights.shared_folder import LEDGER, SharedFolder
@@ -495,3 +497,26 @@ def test_a_copy_is_what_a_fake_serves() -> None:
     before = copy.deepcopy(server.model.state_dict())
     nudge(model)
     assert all(torch.equal(before[name], value) for name, value in server.model.state_dict().items())
+
+
+def test_answers_of_many_replicas_share_forward_passes_and_are_scored_as_alone() -> None:
+    model, passes = nano(WORDS), []
+    heard = []
+    for replica in range(20):
+        for question in questions().asked(1):
+            length = 8 - (replica == 3) - 8 * (replica == 5)  # one was cut, one is empty
+            ids = tuple((7 * place + (replica if replica > 15 else 0)) % 200 + 5 for place in range(length))
+            completion = Completion(ids, (-1.0,) * length, (0,) * length, Finish.LENGTH)
+            heard.append((question, ServerResponse(completion, question.prompt_ids)))
+    alone = [answered(model, [one], Scorer())[0] for one in heard]
+    handle = model.register_forward_pre_hook(lambda *_: passes.append(1))
+    together = answered(model, heard, Scorer())
+    handle.remove()
+    assert len(passes) <= 3, "one for each length of prompts, and not one for each of 80 answers"
+    for mine, wanted, (question, served) in zip(together, alone, heard, strict=True):
+        assert (mine.question, mine.served) == (question, served)
+        assert mine.mine == pytest.approx(wanted.mine, abs=1e-5)
+        assert mine.best == pytest.approx(wanted.best, abs=1e-5)
+        if mine.ids and question.sampling.temperature == 0:
+            assert mine.mine == pytest.approx(logprobs_of(model, question.prompt_ids, mine.ids), abs=1e-5)
+    assert len(answered(model, heard, Scorer(microbatch_tokens=1))) == len(heard), "however small a pass is"
