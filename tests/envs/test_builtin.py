@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection
+from typing import Any
 
 import gymnasium
 import pytest
@@ -41,7 +42,7 @@ HEAVY = ("turnwise/CodeShell-v2", "turnwise/BFCLMultiTurnBase-v0", "turnwise/Web
 """Families of which the core tries only ``GIST``."""
 GIST = ("begins", "episodes_play", "same_seed_same_episode", "null_at_floor", "near_misses_fail", "fork_is_independent")
 STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v1", "turnwise/Web-v1", "turnwise/CodeRepair-v2"
-IMPATIENT = {"seconds": 3.0, "trial_seconds": 3.0, "grading_seconds": 3.0}
+IMPATIENT: dict[str, Any] = {"seconds": 3.0, "trial_seconds": 3.0, "grading_seconds": 3.0}
 """Time limits with which submissions that never end are tried; with their own limits, each takes 45 s of waiting."""
 PARTS = 4
 """Certification of these three ids takes minutes, so it is divided by laws."""

@@ -231,7 +231,7 @@ class TokenValues:
                 target_N, before_N = (self.scale.inside(x[place_N]).to(self._device) for x in (target_T, before_T))
                 weight_N = (part.rows.weight[mask] / unit).to(self._device)
                 loss = (weight_N * self._loss(self._outputs(part.rows), target_N, before_N)).sum()
-                (loss if part.counts else 0 * loss).backward()
+                (loss if part.counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
                 total += float(loss.detach()) if part.counts else 0.0
         total = float(self.world.all_reduce(torch.tensor(total, dtype=torch.float64)))
         if not math.isfinite(total):  # nothing has moved, and every process sees the same sum

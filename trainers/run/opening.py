@@ -101,7 +101,7 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
 
 
 def _plan(config: TrainConfig) -> Plan:
-    """Refuse what can be refused without a model: a typo must not cost the minutes that loading takes, or leave a folder."""
+    """Refuse what can be refused without a model: a typo must not cost the minutes that loading takes."""
     find(config.env)
     refuse_absent(config.hardware.profile, config.device)
     refuse_too_large(config)
@@ -146,19 +146,12 @@ async def _opened(
     stack: AsyncExitStack,
 ) -> Run:
     world = together.world
-    # Copied before it is sharded: a policy samples from whole weights.
-    own = sampling_copy(config, start.model, plan.overlap.enabled, world)
-    if own is not None:
-        materialize(own, world.device)
-    model = shard(start.model, world, config.parallel)
+    model, own = _sharded(config, plan, start, world)
     pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
     family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
-    tasks = plan.family or family
-    sampler = _sampler(config, tasks)
-    levels = config.eval.levels or config.levels
-    measured = held_out(family, config.eval.split, levels, config.eval.episodes)
-    temperature, dump = config.agent.temperature, folder.dump
-    learner = Learner(model, plan.optimizer, temperature=temperature, dump=dump, world=world)
+    sampler = _sampler(config, plan.family or family)
+    measured = held_out(family, config.eval.split, config.eval.levels or config.levels, config.eval.episodes)
+    learner = Learner(model, plan.optimizer, temperature=config.agent.temperature, dump=folder.dump, world=world)
     seed_generators(config.seed)
     step = resumed.step if resumed is not None else 0
     actor = _actor(config, plan, files, start, own, learner, tools, step)
@@ -199,6 +192,15 @@ async def _opened(
     )
     together.lead("run", run)
     return run
+
+
+def _sharded(config: TrainConfig, plan: Plan, start: Start, world: ProcessGroup) -> tuple[Any, Any]:
+    """Return the learner's model, and the copy that samples, if it needs one."""
+    # Copied before it is sharded: a policy samples from whole weights.
+    own = sampling_copy(config, start.model, plan.overlap.enabled, world)
+    if own is not None:
+        materialize(own, world.device)
+    return shard(start.model, world, config.parallel), own
 
 
 def _actor(
