@@ -34,19 +34,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..agents.agent import Agent
-from ..errors import InfrastructureError, UsageError
+from ..errors import UsageError
 from ..loop_thread import refuse_running_loop
 from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
-from .attempt import Attempt
-from .episode import Episode, Outcome
-from .jobs import Job, log_retry
+from .episode import Episode
+from .jobs import Job
 from .options import RunOptions, run_options
-from .pool import EnvPool, EnvSource
+from .playing import play_job
+from .pool import EnvPool, EnvSource, RemotePool, width
 from .stats import RunStats
-from .turns import one_line
-
-LONGEST_BACKOFF = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +218,7 @@ class _Run:
     """Workers of one run and their result queue: episodes, an error, ``None`` at the end."""
 
     def __init__(self, pool: EnvPool, agent: Agent, jobs: _Jobs, options: RunOptions, stats: RunStats) -> None:
-        self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(options.concurrency)
+        self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(width(pool, options))
         self._pool = pool
         self._agent = agent
         self._jobs = jobs
@@ -231,7 +228,7 @@ class _Run:
 
     def start(self) -> None:
         """Start the workers."""
-        for number in range(self._options.concurrency):
+        for number in range(width(self._pool, self._options)):
             self._workers.add(asyncio.create_task(self._work(), name=f"turnwise-worker-{number}"))
 
     async def stop(self) -> None:
@@ -255,24 +252,6 @@ class _Run:
             await self.finished.put(None)
 
     async def _episode(self, job: Job) -> Episode:
-        attempt = Attempt(job, 1, self._agent, self._options)
-        try:
-            for number in itertools.count(1):
-                try:
-                    return await attempt.play(self._pool)
-                except InfrastructureError as error:
-                    self._stats.failures[type(error).__name__] += 1
-                    if number > self._options.retries:
-                        return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
-                    reason = one_line(error)
-                wait = min(self._options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
-                log_retry(job, number, reason, wait)
-                await asyncio.sleep(wait)
-                self._stats.retries += 1
-                attempt = attempt.retry()
-        except asyncio.CancelledError:
-            self._stats.add(attempt.sealed(Outcome.CANCELLED, error="the run was stopped"))
-            raise
-        finally:
-            await attempt.release()
-        raise AssertionError("attempts are counted without end")
+        if isinstance(self._pool, RemotePool):
+            return await self._pool.play_job(job, self._agent, self._options, self._stats)
+        return await play_job(job, self._pool, self._agent, self._options, self._stats)

@@ -13,6 +13,7 @@ import torch
 from ...envs.registry import find
 from ...errors import UsageError
 from ...logs import tell
+from ...rollouts.engine import RolloutsConfig, pool_of
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import load_episodes
@@ -110,7 +111,9 @@ async def _opened(
 ) -> Run:
     own = sampling_copy(config, start.model, plan.overlap.enabled, world)
     model = shard(start.model, world)
-    pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
+    rollouts = config.rollouts if world.is_main else RolloutsConfig()  # only the main process plays
+    pool = pool_of(rollouts, config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
+    stack.push_async_callback(pool.close)
     family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
     tasks = plan.family or family
     sampler = TaskSampler(tasks, split=config.split, levels=config.levels, max_tasks=config.max_tasks, seed=config.seed)
