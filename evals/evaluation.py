@@ -94,6 +94,15 @@ class EvalConfig(RunOptions):
                 raise ValueError(f"{name} = {short} contradicts agent.{name} = {own}; set one of them")
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _api_is_local(self) -> Self:
+        if self.rollouts.engine != "local" and is_chat_api(self.policy):
+            raise ValueError(
+                f"{self.policy} is a model behind a chat API, whose costs and answers are kept by one process: play it "
+                "with rollouts.engine = 'local'"
+            )
+        return self
+
     def sample(self, family: TaskFamily[Any]) -> Sample:
         """Sample the tasks of this evaluation."""
         return sample_tasks(family, self.n, splits=self.splits, levels=self.levels, seed=self.seed)

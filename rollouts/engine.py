@@ -56,7 +56,7 @@ def pool_of(
     """Return the pool in which a run plays its episodes; close it at the end.
 
     Args:
-        rollouts: where episodes are played.
+        rollouts: settings that choose the place.
         env: a registered id, a class or a factory.
         isolation: place of environments, in this process or in each worker.
         env_kwargs: arguments of the environment.

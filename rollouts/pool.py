@@ -81,6 +81,11 @@ class EnvPool:
         name = getattr(env, "__qualname__", None) or type(env).__name__
         return cls(name, partial(create, env, **kwargs), _resolved(isolation, _class_of(env)), kwargs)
 
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """Numbers for a run's metrics; none where nothing can be lost."""
+        return {}
+
     async def take(self) -> Host:
         """Return an idle environment, or a new one.
 

@@ -74,6 +74,12 @@ class ClusterPool(RemotePool):
         return len(self._open)
 
     @property
+    def counters(self) -> Mapping[str, float]:
+        deaths = self._workers.deaths if self._workers is not None else 0
+        found = {"workers": len(self.workers), "deaths": deaths, "lost": self.counts["lost"]}
+        return {f"ray/{name}": float(number) for name, number in found.items()}
+
+    @property
     def workers(self) -> tuple[LiveWorker, ...]:
         """Workers that are ready."""
         return tuple(self._workers.live) if self._workers is not None else ()
@@ -207,10 +213,3 @@ class ClusterPool(RemotePool):
             self._agents[id(agent)] = agent, digest, same or ray.put(data)
         _, digest, reference = self._agents[id(agent)]
         return digest, reference
-
-
-def account(pool: EnvPool) -> Mapping[str, float]:
-    """Return the counts of a pool on a cluster for a run's metrics; nothing for any other pool."""
-    if not isinstance(pool, ClusterPool):
-        return {}
-    return {"ray/workers": float(len(pool.workers)), "ray/lost": float(pool.counts["lost"])}

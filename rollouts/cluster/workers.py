@@ -100,7 +100,7 @@ class Workers:
         Raises:
             WorkerLostError: the worker died, or its answer was lost with its node.
         """
-        answer = asyncio.ensure_future(_awaited(reference))
+        answer = asyncio.ensure_future(awaited(reference))
         try:
             await asyncio.wait([answer, worker.lost], return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
@@ -166,7 +166,7 @@ class Workers:
             UsageError: it cannot be used; the message says why.
         """
         config = self._config
-        ready = asyncio.ensure_future(_awaited(actor.versions.remote()))
+        ready = asyncio.ensure_future(awaited(actor.versions.remote()))
         try:
             while not (await asyncio.wait([ready], timeout=1.0))[0]:
                 if not self.live and time.monotonic() - since > config.start_timeout:
@@ -187,7 +187,7 @@ class Workers:
             await asyncio.gather(ready, return_exceptions=True)
         pid = int(found.pop("pid"))
         refuse_mismatch(found)
-        problem = await _awaited(actor.open.remote(list(sys.path), self._setup))
+        problem = await awaited(actor.open.remote(list(sys.path), self._setup))
         if problem:
             raise UsageError(
                 f"the workers cannot create the environment ({problem}); install what it needs there, or send it "
@@ -205,7 +205,7 @@ class Workers:
         limit = self._config.worker_timeout
         heard = time.monotonic()
         while not worker.lost.done():
-            ping = asyncio.ensure_future(_awaited(worker.actor.ping.remote()))
+            ping = asyncio.ensure_future(awaited(worker.actor.ping.remote()))
             try:
                 before = time.monotonic()
                 await asyncio.wait([ping, worker.lost], timeout=limit / PINGS, return_when=asyncio.FIRST_COMPLETED)
@@ -231,7 +231,7 @@ class Workers:
             if not worker.lost.done():  # the run is over, and the worker alive
                 self._mark_lost(worker, "the run is over")
                 with contextlib.suppress(RayError, TimeoutError):
-                    await asyncio.wait_for(_awaited(actor.close.remote()), CLOSING)
+                    await asyncio.wait_for(awaited(actor.close.remote()), CLOSING)
         with contextlib.suppress(Exception):
             ray.kill(actor)
 
@@ -278,7 +278,8 @@ def refuse_mismatch(found: Mapping[str, str]) -> None:
             )
 
 
-async def _awaited(reference: Any) -> Any:
+async def awaited(reference: Any) -> Any:
+    """Return the value of a reference, for calls that take coroutines only."""
     return await reference
 
 

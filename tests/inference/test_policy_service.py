@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import struct
 from collections.abc import AsyncIterator, Sequence
 
@@ -11,6 +12,8 @@ import pytest
 from turnwise.errors import InfrastructureError, PolicyServerError, PromptTooLongError
 from turnwise.inference.policy import Completion, Finish, Policy, Sampling
 from turnwise.inference.policy_service import PolicyConnection, PolicyService, receive, send
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.remote_policy import RemotePolicy
 
 HOST = "127.0.0.1"
 
@@ -189,3 +192,16 @@ async def test_a_known_client_with_a_broken_request_is_cut_off(service: PolicySe
 
     assert (answer["error"], answer["id"]) == ("", 1)
     writer.close()
+
+
+async def test_a_policy_on_servers_is_made_again_elsewhere_unless_its_weights_change_here() -> None:
+    policy = RemotePolicy([ServerClient("http://127.0.0.1:9", api_key="k")], patience=5.0, request_timeout=7.0)
+    policy.servers[0].vocabulary = 99  # type: ignore[attr-defined]
+
+    made = pickle.loads(pickle.dumps(policy.recipe()))()
+
+    assert [server.address for server in made.servers] == ["http://127.0.0.1:9"]
+    assert made.servers[0].vocabulary == 99
+    assert (made.limits.patience, made.limits.request) == (5.0, 7.0)
+    await policy.begin_version(1, adapter="v1")
+    assert policy.recipe() is None, "only this process knows which weights a server has"

@@ -10,6 +10,7 @@ from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ProcessGroup
+from .account import EpisodeAccount
 from .async_rollouts import AsyncRollouts, Source
 from .collect import Collected, collect
 from .sampler import round_seed
@@ -28,6 +29,7 @@ class StepCollector:
 
     def __init__(self, source: Source, world: ProcessGroup, pending: list[Episode]) -> None:
         self.pending = pending
+        self.account = EpisodeAccount()
         self._source = source
         self._world = world
         self._asked = 0
@@ -50,6 +52,7 @@ class StepCollector:
         """
         source, first = self._source, self._asked
         self._asked += tasks
+        self.account.draw(tasks * group_size)
         drawn = source.sampler.peek(self._asked)[first:]
         seed = round_seed("train", source.seed, step)
         options = source.options.model_copy(update={"seed": seed, "group_size": group_size})
@@ -60,7 +63,12 @@ class StepCollector:
         """Note that a step has been learned, for which so many tasks were drawn."""
         self._source.sampler.cursor += tasks
         self._asked = 0
+        self.account.close(self.pending)
         self.pending.clear()
+
+    def accounts(self) -> dict[str, float]:
+        """Return the account of the run's episodes, and of its workers; between two steps none is open."""
+        return self.account.metrics(len(self.pending)) | dict(self._source.pool.counters)
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return nothing: a checkpoint needs only ``pending``."""

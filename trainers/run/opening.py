@@ -171,11 +171,13 @@ def _restore(resumed: Checkpoint | None, learner: Learner, sampler: TaskSampler)
 def _collector(
     overlap: OverlapConfig, source: Source, world: ProcessGroup, pending: list[Episode], resumed: Checkpoint | None
 ) -> Collector:
-    if not overlap.enabled:
-        return StepCollector(source, world, pending)
-    drawn = resumed.progress.get("overlap", {}).get("drawn", ()) if resumed is not None else ()
-    version = resumed.step if resumed is not None else 0
-    return AsyncRollouts(source, max_staleness=overlap.max_staleness, pending=pending, version=version, drawn=drawn)
+    progress, version = (resumed.progress, resumed.step) if resumed is not None else ({}, 0)
+    collector: Collector = StepCollector(source, world, pending)
+    if overlap.enabled:
+        drawn, bound = progress.get("overlap", {}).get("drawn", ()), overlap.max_staleness
+        collector = AsyncRollouts(source, max_staleness=bound, pending=pending, version=version, drawn=drawn)
+    collector.account.load_state_dict(progress.get("account", {}))
+    return collector
 
 
 async def _guard(stack: AsyncExitStack, actor: Actor, state: RunState, pool: EnvPool, collector: Collector) -> None:

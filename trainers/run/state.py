@@ -98,6 +98,7 @@ class RunState:
         progress: dict[str, Any] = {"cursor": self.sampler.cursor, "version": self.step}
         if ahead := self.collector.state_dict():
             progress["overlap"] = ahead
+        progress["account"] = self.collector.account.state_dict()
         weights, pending = self.files.weights(self.start.model), tuple(self.collector.pending)
         tensors: Mapping[str, Any] = {
             "learner": self.learner.state_dict(),

@@ -114,7 +114,8 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
         with clock("learn"):
             learned = await uninterrupted(trainer.learn(groups, clock))
         run.state.finish_step(played.tasks)
-        metrics = {**played.metrics(), **dropped, **learned}
+        accounts = run.collector.accounts() if trainer.plays else {}
+        metrics = {**played.metrics(), **accounts, **dropped, **learned}
         run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
         run.state.save_if_due()
         await run.evaluate()
