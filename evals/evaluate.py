@@ -13,8 +13,7 @@ from ..agents.settings import AgentSettings
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import UsageError
-from ..rollouts.engine import RolloutsConfig
-from ..rollouts.options import Isolation
+from ..rollouts.options import Isolation, RolloutsConfig
 from ..rollouts.pool import EnvSource
 from ..rollouts.store import EPISODES
 from ..service.process import ProgramConfig

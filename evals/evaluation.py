@@ -23,9 +23,9 @@ from ..envs.tools import Tool
 from ..errors import SpendingCapError, StoreError, UsageError
 from ..inference.policy_spec import is_chat_api
 from ..loop_thread import refuse_running_loop
-from ..rollouts.engine import RolloutsConfig, pool_of
+from ..rollouts.engine import pool_of
 from ..rollouts.episode import FAILURE_RATE, Episode
-from ..rollouts.options import RunOptions
+from ..rollouts.options import RolloutsConfig, RunOptions
 from ..rollouts.pool import EnvSource
 from ..rollouts.progress import RunProgress
 from ..rollouts.provenance import provenance

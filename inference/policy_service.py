@@ -85,7 +85,7 @@ class PolicyService:
                 elif number in running:
                     running[number].cancel()
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ValueError, KeyError, TypeError):
-            pass  # it left, or is not one of ours
+            pass  # it left, or does not speak this protocol
         except asyncio.CancelledError:
             pass  # closing; a task that a server started must not end as cancelled
         finally:

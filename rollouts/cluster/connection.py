@@ -17,7 +17,7 @@ import ray
 
 from ...errors import UsageError
 from ...logs import event
-from ..engine import RolloutsConfig
+from ..options import RolloutsConfig
 
 LOG = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"

@@ -17,11 +17,10 @@ from ...agents.agent import Agent
 from ...errors import ContractError, UsageError
 from ...inference.policy_service import PolicyService, error_named
 from ..attempt import Attempt
-from ..engine import RolloutsConfig
 from ..episode import Episode, Outcome
 from ..hosts import Build
 from ..jobs import Job
-from ..options import RunOptions
+from ..options import RolloutsConfig, RunOptions
 from ..packed import unpack
 from ..pool import EnvPool, RemotePool
 from ..stats import RunStats

@@ -15,7 +15,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from ...errors import InfrastructureError, TurnwiseError, UsageError
 from ...logs import event
-from ..engine import RolloutsConfig
+from ..options import RolloutsConfig
 from .lease import versions
 from .worker import Worker
 
@@ -228,7 +228,7 @@ class Workers:
         gone = [worker for worker in self.live if worker.actor is actor]
         self.live = [worker for worker in self.live if worker.actor is not actor]
         for worker in gone:
-            if not worker.lost.done():  # the run is over, and the worker alive
+            if not worker.lost.done():  # the run ended, and the worker lives
                 self._mark_lost(worker, "the run is over")
                 with contextlib.suppress(RayError, TimeoutError):
                     await asyncio.wait_for(awaited(actor.close.remote()), CLOSING)

@@ -28,9 +28,9 @@ from turnwise.errors import ContractError, UsageError
 from turnwise.rollouts import engine
 from turnwise.rollouts.branching import branch_episodes
 from turnwise.rollouts.branching_vine import StateValues
-from turnwise.rollouts.engine import RolloutsConfig, pool_of
+from turnwise.rollouts.engine import pool_of
 from turnwise.rollouts.episode import Episode, Outcome
-from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.options import RolloutsConfig, RunOptions
 from turnwise.rollouts.runner import run_episodes
 from turnwise.rollouts.stats import RunStats
 

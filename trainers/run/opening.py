@@ -13,8 +13,9 @@ import torch
 from ...envs.registry import find
 from ...errors import UsageError
 from ...logs import tell
-from ...rollouts.engine import RolloutsConfig, pool_of
+from ...rollouts.engine import pool_of
 from ...rollouts.episode import Episode
+from ...rollouts.options import RolloutsConfig
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import load_episodes
 from ..collect.async_rollouts import AsyncRollouts, OverlapConfig, Source

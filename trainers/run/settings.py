@@ -17,8 +17,7 @@ from ...inference.models import available_device, resolve_device
 from ...inference.policy import Policy
 from ...inference.transformers_policy import TransformersPolicy
 from ...renamed import warn, with_new_names
-from ...rollouts.engine import RolloutsConfig
-from ...rollouts.options import Isolation, RunOptions
+from ...rollouts.options import Isolation, RolloutsConfig, RunOptions
 from ...service.process import ProgramConfig
 from ...service.program import ProgramAgent
 from ...tasks.family import TaskFamily
