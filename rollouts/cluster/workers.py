@@ -203,17 +203,17 @@ class Workers:
     async def _watched(self, worker: LiveWorker) -> str:
         """Return why a worker died; one that gives no sign of life is killed."""
         limit = self._config.worker_timeout
-        heard = time.monotonic()
+        missed = 0
         while not worker.lost.done():
             ping = asyncio.ensure_future(awaited(worker.actor.ping.remote()))
             try:
                 before = time.monotonic()
                 await asyncio.wait([ping, worker.lost], timeout=limit / PINGS, return_when=asyncio.FIRST_COMPLETED)
-                # The loop of this process may itself have been busy, so only the time in which it listened counts.
+                # Count pings and not seconds: this process hears nothing while it learns.
                 if ping.done():
                     ping.result()
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > limit:
+                    missed = 0
+                elif (missed := missed + 1) > PINGS:
                     self._mark_lost(worker, f"no sign of life for {limit:g} s (rollouts.worker_timeout)")
                 await asyncio.wait([worker.lost], timeout=max(0.0, limit / PINGS - (time.monotonic() - before)))
             except RayError as error:

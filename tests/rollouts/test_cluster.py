@@ -258,12 +258,13 @@ def broken(context: Any) -> Any:
 
 @pytest.mark.shift("ray")
 async def test_a_worker_that_gives_no_sign_of_life_is_replaced(cluster: Any) -> None:
-    own = pool_of(on(worker_timeout=2.0), ENV)
+    own = pool_of(on(worker_timeout=8.0), ENV)
     assert isinstance(own, ClusterPool)
-    run = asyncio.create_task(played(own, FunctionAgent(factory=slow_oracle), tasks(20)))
+    run = asyncio.create_task(played(own, FunctionAgent(factory=slow_oracle), tasks(20, level=2)))
     await some_ended(own)
 
-    os.kill(own.workers[0].pid, signal.SIGSTOP)  # alive, and silent
+    busy = max(own.workers, key=lambda worker: worker.leases)
+    os.kill(busy.pid, signal.SIGSTOP)  # alive, and silent
     there = await run
 
     assert len({episode.episode_id for episode in there}) == 40
