@@ -136,7 +136,7 @@ async def test_the_episodes_are_those_of_the_local_engine(pool: ClusterPool) -> 
     assert stats.episodes == 16
 
 
-async def test_forks_stay_with_their_parent_and_equal_the_local_ones(pool: ClusterPool) -> None:
+async def test_a_tree_by_an_agent_without_forks_fails_as_it_does_locally(pool: ClusterPool) -> None:
     async def forked(env: Any) -> list[Episode]:
         options = RunOptions(seed=3, group_size=2)
         run = branch_episodes(env, OracleAgent(), tasks(2), strategy=StateValues(rollouts=1), options=options)
@@ -144,7 +144,7 @@ async def test_forks_stay_with_their_parent_and_equal_the_local_ones(pool: Clust
             return sorted([episode async for episode in episodes], key=lambda episode: episode.episode_id)
 
     with pytest.raises(UsageError, match="cannot continue from the middle of an episode"):
-        await forked(pool)  # the error of an agent without forks is the same one
+        await forked(pool)
 
     assert pool.counts["drawn"] <= 4
 
