@@ -139,7 +139,8 @@ class PolicyConnection:
             writer = self._writer or await self._open()
         self._count += 1
         number = self._count
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
         try:
             await send(writer, message | {"id": number})
             return await answer

@@ -58,7 +58,7 @@ class ClusterPool(RemotePool):
         self._workers: Workers | None = None
         self._agents: dict[int, tuple[Agent, str, Any]] = {}
         self._options: tuple[RunOptions, RunOptions] | None = None
-        self._open: set[str] = set()
+        self._underway: set[str] = set()
         self.counts: Counter[str] = Counter()
         """Episodes and trees so far: ``drawn``, ``ended``, ``cancelled``, ``lost`` (leases of workers that died)."""
         self._connection = ClusterConnection(config)
@@ -70,7 +70,7 @@ class ClusterPool(RemotePool):
     @property
     def open(self) -> int:
         """Number of episodes and trees that were drawn and have not ended."""
-        return len(self._open)
+        return len(self._underway)
 
     @property
     def counters(self) -> Mapping[str, float]:
@@ -113,9 +113,9 @@ class ClusterPool(RemotePool):
     async def _leased(self, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
         """Have a lease played, by one worker after another until one answers."""
         name = f"{lease.options.seed}/{lease.request.group_id}/{lease.request.episode_id}"
-        if name in self._open:
+        if name in self._underway:
             raise ContractError(f"episode {lease.request.episode_id or lease.request.group_id} is being played already")
-        self._open.add(name)
+        self._underway.add(name)
         self.counts["drawn"] += 1
         try:
             episodes = await self._played(lease, agent, stats)
@@ -126,7 +126,7 @@ class ClusterPool(RemotePool):
             stats.outcomes[Outcome.CANCELLED] += 1
             raise
         finally:
-            self._open.discard(name)
+            self._underway.discard(name)
 
     async def _played(self, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
         workers = await self._started()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import random
 import shutil
@@ -25,7 +26,6 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.scripted import FunctionAgent, MixedAgent, OracleAgent
 from turnwise.envs.registry import make
 from turnwise.errors import ContractError, UsageError
-from turnwise.rollouts import engine
 from turnwise.rollouts.branching import branch_episodes
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.rollouts.engine import pool_of
@@ -134,6 +134,9 @@ async def test_the_episodes_are_those_of_the_local_engine(pool: ClusterPool) -> 
     assert {worker.pid for worker in pool.workers}.isdisjoint({os.getpid()})
     assert pool.counts == Counter(drawn=16, ended=16)
     assert stats.episodes == 16
+    host = await pool.take()
+    assert await host.reset(tasks(1)[0]), "the pool still lends environments of this process"
+    pool.give(host, reusable=True)
 
 
 async def test_a_tree_by_an_agent_without_forks_fails_as_it_does_locally(pool: ClusterPool) -> None:
@@ -276,7 +279,7 @@ async def test_a_worker_that_gives_no_sign_of_life_is_replaced(cluster: Any) -> 
 
 
 def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
     with pytest.raises(UsageError, match=r"needs Ray: pip install 'turnwise\[ray\]'"):
         pool_of(RolloutsConfig(engine="ray"), ENV)

@@ -53,7 +53,8 @@ def test_episodes_survive_a_round_trip_exactly(given: list[tuple[tuple[Turn, ...
 
 def conversation(count: int, *, full: bool) -> Episode:
     """An episode whose turns each add 20 tokens and sample 20; its context is kept in full, or is the last turn's."""
-    played, context, number = [], (), 0
+    played, number = [], 0
+    context: tuple[int, ...] = ()
     for _ in range(count):
         new, action = tuple(range(number, number + 20)), tuple(range(number + 20, number + 40))
         prompt = (*context, *new) if full else new

@@ -19,7 +19,6 @@ from turnwise.trainers.collect.account import EpisodeAccount
 from turnwise.trainers.collect.async_rollouts import AsyncRollouts, Source
 from turnwise.trainers.collect.collector import Collector, StepCollector
 from turnwise.trainers.collect.sampler import TaskSampler
-from turnwise.trainers.learning.parallel import ProcessGroup
 
 from .test_async_rollouts import OneTurn
 
@@ -45,7 +44,7 @@ def collector(overlapped: bool, pool: EnvPool) -> Collector:
     source = Source(pool, agent, sampler, RunOptions(retries=0, backoff=0.0), 100)
     if overlapped:
         return AsyncRollouts(source, max_staleness=1, pending=[])
-    return StepCollector(source, ProcessGroup(), [])
+    return StepCollector(source, [])
 
 
 @pytest.mark.parametrize("overlapped", [False, True], ids=["in turn", "asynchronous"])
