@@ -49,11 +49,11 @@ def with_new_names(given: Mapping[str, Any], *models: type[Any], report: Report,
         ValueError: A setting is given by both of its names.
     """
     own = {name for model in models for name in model.model_fields}
-    names = {old: new for model in models for old, new in former_names(model).items() if old not in own}
+    names = {old: new for model in models for old, new in former_names(model).items()}
     values = {name: known for model in models for name, known in _former_values(model).items()}
     settings: dict[str, Any] = {}
     for key, value in given.items():
-        name = names.get(key, key)
+        name = key if key in own and not _is_former(key, value, models) else names.get(key, key)
         if name != key and name in given:
             raise ValueError(f"{above}{key} is the former name of {above}{name}, and both are set: remove {above}{key}")
         tables = tuple(table for model in models for table in _tables(model, name))
@@ -65,6 +65,11 @@ def with_new_names(given: Mapping[str, Any], *models: type[Any], report: Report,
         elif name != key:
             report(f"{above}{key}", f"setting '{above}{key}' is deprecated: write {above}{name}")
     return settings
+
+
+def _is_former(key: str, value: Any, models: tuple[type[Any], ...]) -> bool:
+    """Return whether a name that belongs to a table today is used for the single value that had it before."""
+    return not isinstance(value, Mapping) and any(_tables(model, key) for model in models)
 
 
 def _within(value: Any, tables: tuple[type[Any], ...], report: Report, key: str) -> Any:

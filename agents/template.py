@@ -85,6 +85,10 @@ class ChatTemplate:
         if not self.stop_ids:
             raise ModelError(f"{_name(tokenizer)} has no token to end a message; set tokenizer.eos_token")
 
+    def __reduce__(self) -> tuple[type[ChatTemplate], tuple[Any, ...]]:
+        """Leave what is remembered behind; it would be much of the bytes, and caches cannot be pickled."""
+        return type(self), (self.tokenizer, self.kwargs)
+
     def _ends(self) -> tuple[int, ...]:
         """Find the control token that ends a message, which in some templates opens the next one."""
         plain = self.bind(())

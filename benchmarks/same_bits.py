@@ -38,7 +38,7 @@ NANO = {"size": "0.1M", "layers": 1, "hidden": 32}
 DEMONSTRATIONS = {"count": 12, "skills": [0.5]}
 GROUPS = {"tasks_per_step": 2, "group_size": 3, "minibatch": 4}
 CRITIC = {"encoder": {"hidden": 8, "layers": 1, "heads": 1, "intermediate": 8}, "head": 8}
-ARCHER = {"rollouts": 3, "critic_steps": 2, "actor_steps": 2, "batch": 8, "warmup": 1, "critic_model": CRITIC}
+ARCHER = {"episodes_per_step": 3, "critic_steps": 2, "actor_steps": 2, "batch": 8, "warmup": 1, "critic_model": CRITIC}
 VALUES = {"warmup": 1, "init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}
 SEARCH: dict[str, Any] = {
     "env": "turnwise/SearchTags-v1",

@@ -25,6 +25,10 @@ def data(
             help="An environment's id, or a Python file that registers one.", autocompletion=environment_ids
         ),
     ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Further settings, such as rollouts.engine=ray.", show_default=False),
+    ] = None,
     n: Annotated[int, typer.Option("-n", help="Number of episodes, each of a different task.")] = 1000,
     skills: Annotated[
         str | None,
@@ -51,15 +55,17 @@ def data(
 
         turnwise data turnwise/Wordle-v1 --skills 1 --level 1,2 --out runs/experts
 
+        turnwise data turnwise/Maze-v0 rollouts.engine=ray rollouts.workers=8 -n 20000
+
         turnwise data turnwise/Maze-v0 --policy anthropic:claude-sonnet-5-5 -n 100 --max-cost 5
     """
     if policy is not None and skills is not None:
         raise UsageError("use --skills or --policy, not both: --skills mixes the oracle with random play")
     options: dict[str, object] = {"n": n, "splits": split, "levels": level, "seed": seed}
     options |= {"api.max_cost": max_cost, "api.price": price, "api.cache": cache}
-    words = [f"{key}={value}" for key, value in options.items() if value is not None]
+    settled = [f"{key}={value}" for key, value in options.items() if value is not None]
     who = policy or f"mixed:{skills or '0,0.5,1'}"
-    settings = load_config(EvalConfig, None, [f"env={environment(env)}", f"policy={who}", *words])
+    settings = load_config(EvalConfig, None, [f"env={environment(env)}", f"policy={who}", *settled, *(words or [])])
     folder = out or Path("runs") / f"data-{slug(settings.env)}"
     agent = agent_from(settings.policy, api=settings.api, folder=folder, turn_timeout=settings.turn_timeout)
     with resumable(ONCE_MORE):

@@ -29,6 +29,7 @@ NEW_NAMES = {
     "level": "ratio_level",
     "normaliser": "normalizer",
     "pool": "max_tasks",
+    "rollouts": "episodes_per_step",
     "sampling": "group_filter",
     "shared": "shared_token_weight",
     "tasks": "tasks_per_step",
@@ -212,5 +213,7 @@ def _comparable(settings: Any) -> Any:
         return [_comparable(each) for each in settings]
     if not isinstance(settings, dict):
         return settings
-    kept = {NEW_NAMES.get(str(key), str(key)): value for key, value in settings.items() if key not in PER_SEED}
+    # The table ``rollouts`` says where episodes are played; a number of this name is a former setting of ArCHer.
+    kept = {key: value for key, value in settings.items() if (key, type(value)) != ("rollouts", dict)}
+    kept = {NEW_NAMES.get(str(key), str(key)): value for key, value in kept.items() if key not in PER_SEED}
     return {name: _comparable(NEW_VALUES.get(name, {}).get(str(value), value)) for name, value in kept.items()}

@@ -13,7 +13,7 @@ from ..agents.settings import AgentSettings
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import UsageError
-from ..rollouts.options import Isolation
+from ..rollouts.options import Isolation, RolloutsConfig
 from ..rollouts.pool import EnvSource
 from ..rollouts.store import EPISODES
 from ..service.process import ProgramConfig
@@ -50,6 +50,7 @@ class EvalSettings(TypedDict, total=False):
     api: ApiSettings | Table
     confidence: float
     failure_rate: float
+    rollouts: RolloutsConfig | Table
 
 
 def evaluate(

@@ -23,8 +23,9 @@ from ..envs.tools import Tool
 from ..errors import SpendingCapError, StoreError, UsageError
 from ..inference.policy_spec import is_chat_api
 from ..loop_thread import refuse_running_loop
+from ..rollouts.engine import pool_of
 from ..rollouts.episode import FAILURE_RATE, Episode
-from ..rollouts.options import RunOptions
+from ..rollouts.options import RolloutsConfig, RunOptions
 from ..rollouts.pool import EnvSource
 from ..rollouts.progress import RunProgress
 from ..rollouts.provenance import provenance
@@ -80,6 +81,8 @@ class EvalConfig(RunOptions):
     """Settings for a model behind a chat API."""
     confidence: float = pydantic.Field(default=0.95, gt=0, lt=1)
     """Nominal coverage of every interval."""
+    rollouts: RolloutsConfig = RolloutsConfig()
+    """Place of episodes: this process, or workers on a Ray cluster."""
     failure_rate: float = pydantic.Field(default=FAILURE_RATE, ge=0, le=1)
     """Share of the episodes in which the infrastructure may fail; beyond it the evaluation is inconclusive."""
 
@@ -89,6 +92,15 @@ class EvalConfig(RunOptions):
             short, own = getattr(self, name), getattr(self.agent, name)
             if short is not None and name in self.agent.model_fields_set and short != own:
                 raise ValueError(f"{name} = {short} contradicts agent.{name} = {own}; set one of them")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _api_is_local(self) -> Self:
+        if self.rollouts.engine != "local" and is_chat_api(self.policy):
+            raise ValueError(
+                f"{self.policy} is a model behind a chat API, whose costs and answers are kept by one process: play it "
+                "with rollouts.engine = 'local'"
+            )
         return self
 
     def sample(self, family: TaskFamily[Any]) -> Sample:
@@ -255,14 +267,16 @@ async def _play(
             )
         stats, there = RunStats(), len(store)
         source = config.env if env is None else env
+        pool = pool_of(config.rollouts, source, isolation=config.isolation, env_kwargs=config.env_kwargs)
         tasks = plan.sample.tasks
-        episodes = record_episodes(source, agent, tasks, store, options=config, stats=stats, redraw=False)
-        with RunProgress(stats, total=plan.planned, done=there, quiet=not progress) as bar:
-            async with aclosing(episodes):
-                async for episode in episodes:
-                    bar.tick()
-                    if on_episode is not None:
-                        on_episode(episode)
+        async with pool:
+            episodes = record_episodes(pool, agent, tasks, store, options=config, stats=stats, redraw=False)
+            with RunProgress(stats, total=plan.planned, done=there, quiet=not progress) as bar:
+                async with aclosing(episodes):
+                    async for episode in episodes:
+                        bar.tick()
+                        if on_episode is not None:
+                            on_episode(episode)
 
 
 def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:

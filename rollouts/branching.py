@@ -25,8 +25,9 @@ from .episode_run import EpisodeRun
 from .episode_state import EpisodeState, HostProvider, RolloutObserver
 from .hosts import Host
 from .options import RunOptions
-from .pool import EnvPool
-from .runner import LONGEST_BACKOFF, IndexedTask, fingerprints, group_id
+from .playing import LONGEST_BACKOFF
+from .pool import EnvPool, RemotePool, width
+from .runner import IndexedTask, fingerprints, group_id
 from .stats import RunStats
 from .turns import one_line
 
@@ -84,8 +85,8 @@ async def branch_episodes(
     playing: dict[asyncio.Task[list[Episode]], int] = {}
     try:
         while True:
-            while len(playing) < options.concurrency and (paths := next(todo, None)) is not None:
-                playing[asyncio.create_task(strategy.play(paths, options.group_size))] = paths.index
+            while len(playing) < width(pool, options) and (paths := next(todo, None)) is not None:
+                playing[asyncio.create_task(_tree(paths, strategy))] = paths.index
             if not playing:
                 return
             done, _ = await asyncio.wait(playing, return_when=asyncio.FIRST_COMPLETED)
@@ -96,6 +97,37 @@ async def branch_episodes(
                     yield episode
     finally:
         await _stopped(playing)
+
+
+async def play_tree(
+    request: EpisodeRequest,
+    pool: EnvPool,
+    strategy: Strategy,
+    agent: Agent,
+    options: RunOptions,
+    stats: RunStats,
+    slots: asyncio.Semaphore,
+) -> list[Episode]:
+    """Play all episodes of one task on this pool; ``stats`` counts retries and failures only.
+
+    Args:
+        request: values that the episodes of the task share.
+        pool: pool of environments.
+        strategy: strategy that decides where paths branch.
+        agent: agent that acts.
+        options: options of the run.
+        stats: statistics for retries and failures.
+        slots: semaphore; each path that is being played occupies one.
+    """
+    return await strategy.play(Paths(pool, agent, options, stats, slots, request), options.group_size)
+
+
+async def _tree(paths: Paths, strategy: Strategy) -> list[Episode]:
+    """Play the tree of one task where the pool's episodes are played."""
+    pool = paths.pool
+    if isinstance(pool, RemotePool):
+        return await pool.play_tree(paths.root, strategy, paths.agent, paths.options, paths.stats)
+    return await strategy.play(paths, paths.options.group_size)
 
 
 def _paths(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,15 +13,19 @@ from typing import Any, Self
 
 from gymnasium.envs.registration import load_env_creator
 
+from ..agents.agent import Agent
 from ..envs.base import TurnEnv
 from ..envs.registry import create, find, make
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
 from ..logs import event
+from .episode import Episode
+from .episode_request import EpisodeRequest
 from .host_process import ProcessHost, portable
 from .hosts import Build, Host, InlineHost, ThreadHost
-from .options import Isolation
+from .options import Isolation, RunOptions
+from .stats import RunStats
 
 LOG = logging.getLogger(__name__)
 EnvSource = str | type[TurnEnv] | Callable[..., TurnEnv]
@@ -75,6 +80,11 @@ class EnvPool:
             )
         name = getattr(env, "__qualname__", None) or type(env).__name__
         return cls(name, partial(create, env, **kwargs), _resolved(isolation, _class_of(env)), kwargs)
+
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """Numbers for a run's metrics; none where nothing can be lost."""
+        return {}
 
     async def take(self) -> Host:
         """Return an idle environment, or a new one.
@@ -137,6 +147,35 @@ class EnvPool:
         host = await ThreadHost.open(look)
         await host.close()
         self.isolation = "inline" if kinds and runs_inline(kinds[0]) else "thread"
+
+
+class RemotePool(EnvPool, ABC):
+    """A pool whose episodes are played elsewhere: whole episodes travel there and back, never single steps.
+
+    ``take`` still lends environments of this process, e.g. to look at one before a run.
+    """
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Number of episodes that are played at a time; it replaces ``concurrency``."""
+
+    @abstractmethod
+    async def play_request(
+        self, request: EpisodeRequest, agent: Agent, options: RunOptions, stats: RunStats
+    ) -> Episode:
+        """Play one episode to its end; see ``playing.play_request``."""
+
+    @abstractmethod
+    async def play_tree(
+        self, request: EpisodeRequest, strategy: Any, agent: Agent, options: RunOptions, stats: RunStats
+    ) -> list[Episode]:
+        """Play all episodes of one task, which may leave one another, in one place; see ``branching.play_tree``."""
+
+
+def width(pool: EnvPool, options: RunOptions) -> int:
+    """Return how many episodes a run plays at a time."""
+    return pool.width if isinstance(pool, RemotePool) else options.concurrency
 
 
 def runs_inline(kind: type[TurnEnv]) -> bool:

@@ -34,19 +34,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..agents.agent import Agent
-from ..errors import InfrastructureError, UsageError
+from ..errors import UsageError
 from ..loop_thread import refuse_running_loop
 from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
-from .episode import Episode, Outcome
-from .episode_request import EpisodeRequest, log_retry
-from .episode_run import EpisodeRun
+from .episode import Episode
+from .episode_request import EpisodeRequest
 from .options import RunOptions, run_options
-from .pool import EnvPool, EnvSource
+from .playing import play_request
+from .pool import EnvPool, EnvSource, RemotePool, width
 from .stats import RunStats
-from .turns import one_line
-
-LONGEST_BACKOFF = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +221,7 @@ class _Run:
 
     def __init__(self, pool: EnvPool, agent: Agent, requests: _Requests, options: RunOptions, stats: RunStats) -> None:
         # Bounded: a slow consumer holds the workers back, so an infinite source of tasks fills no memory.
-        self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(options.concurrency)
+        self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(width(pool, options))
         self._pool = pool
         self._agent = agent
         self._requests = requests
@@ -234,7 +231,7 @@ class _Run:
 
     def start(self) -> None:
         """Start the workers."""
-        for number in range(self._options.concurrency):
+        for number in range(width(self._pool, self._options)):
             self._workers.add(asyncio.create_task(self._work(), name=f"turnwise-worker-{number}"))
 
     async def stop(self) -> None:
@@ -260,27 +257,6 @@ class _Run:
             await self.finished.put(None)
 
     async def _episode(self, request: EpisodeRequest) -> Episode:
-        attempt = EpisodeRun(request, 1, self._agent, self._options)
-        try:
-            for number in itertools.count(1):
-                try:
-                    return await attempt.play(self._pool)
-                except InfrastructureError as error:
-                    # Only failures that the agent did not cause are retried: a retry of its own failures would make
-                    # them rarer in the data than they are.
-                    self._stats.failures[type(error).__name__] += 1
-                    if number > self._options.retries:
-                        return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
-                    reason = one_line(error)
-                wait = min(self._options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
-                log_retry(request, number, reason, wait)
-                await asyncio.sleep(wait)
-                self._stats.retries += 1
-                attempt = attempt.retry()
-        except asyncio.CancelledError:
-            # Counted, although nothing is yielded: a run that drops its slow episodes would otherwise look complete.
-            self._stats.add(attempt.sealed(Outcome.CANCELLED, error="the run was stopped"))
-            raise
-        finally:
-            await attempt.release()
-        raise AssertionError("attempts are counted without end")
+        if isinstance(self._pool, RemotePool):
+            return await self._pool.play_request(request, self._agent, self._options, self._stats)
+        return await play_request(request, self._pool, self._agent, self._options, self._stats)

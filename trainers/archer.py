@@ -102,7 +102,7 @@ class ArcherTrainer(Trainer[ArcherConfig]):
             return NothingPlayed()
         if gate is not None and gate.due(run.step):
             self._measured = await measure(config, gate.config, run, self.parts.critic)
-        played = await run.collect(config.rollouts, 1)
+        played = await run.collect(config.episodes_per_step, 1)
         return played if self._measured is None else GatedExperience(played, self._measured)
 
     def check(self, episode: Episode) -> None:

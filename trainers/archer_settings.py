@@ -34,7 +34,7 @@ class CriticPretrainingConfig(Config):
 class ArcherConfig(PolicyConfig):
     """Settings of an ArCHer run. A step is one iteration; the paper's values are given where the defaults differ."""
 
-    renamed: ClassVar[Mapping[str, str]] = {"centred": "centered"}
+    renamed: ClassVar[Mapping[str, str]] = {"centred": "centered", "rollouts": "episodes_per_step"}
 
     model: str
     """The model folder to start from: a model that can act, if badly, such as one from behavior cloning."""
@@ -42,7 +42,7 @@ class ArcherConfig(PolicyConfig):
     """The run's folder."""
     mode: Literal["online", "offline"] = "online"
     """``online``: every step plays episodes; ``offline``: ``demonstrations`` fill the replay once."""
-    rollouts: int = pydantic.Field(default=32, ge=1)
+    episodes_per_step: int = pydantic.Field(default=32, ge=1)
     """Episodes per step (paper: 128; 512 on WebShop)."""
     replay: int = pydantic.Field(default=10_000, ge=1)
     """Capacity of the replay in transitions (paper: 10,000; a replay of 48 rollouts was unstable)."""

@@ -7,8 +7,9 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...errors import ContractError, PolicyServerError, TurnwiseError, UsageError
 from ...logs import event
@@ -167,6 +168,16 @@ class RemotePolicy:
         if finish is Finish.ABORT:
             finish = Finish.LENGTH
         return Completion(ids, logprobs, versions, finish, time.perf_counter() - started)
+
+    def recipe(self) -> Callable[[], RemotePolicy] | None:
+        """Return how another process makes this policy, to ask the servers itself; ``None`` if it must ask this one.
+
+        Only this process knows which servers have which weights once it has changed or may change them.
+        """
+        if self._replicas.control or self._replicas.weights_changed or self.version:
+            return None
+        limits = self.limits
+        return partial(RemotePolicy, self.servers, patience=limits.patience, request_timeout=limits.request)
 
     # -- weights ------------------------------------------------------------------------------------------------
 

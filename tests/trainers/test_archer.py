@@ -42,7 +42,7 @@ def config(out: Path, model: Path, **changes: Any) -> ArcherConfig:
         "out": str(out),
         "model": str(model),
         "steps": 3,
-        "rollouts": 3,
+        "episodes_per_step": 3,
         "critic_steps": 2,
         "actor_steps": 2,
         "batch": 8,
@@ -98,7 +98,7 @@ def test_every_kind_of_critic_and_actor_runs(tmp_path: Path, cloned: Path, chang
 
 @pytest.mark.slow
 def test_offline_nothing_is_played_and_the_actor_learns(tmp_path: Path, cloned: Path) -> None:
-    offline = {"mode": "offline", "critic": "iql", "actor": "awr", "warmup": 0, "rollouts": 99}
+    offline = {"mode": "offline", "critic": "iql", "actor": "awr", "warmup": 0, "episodes_per_step": 99}
     demonstrations = {"count": 4, "skills": [0.5]}
     result = archer.train(config(tmp_path / "run", cloned / "model", **offline, demonstrations=demonstrations))
     lines = [line for line in read_metrics(result.folder / "metrics.jsonl") if "critic/loss" in line]
@@ -366,7 +366,15 @@ async def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_shipped_configuration_runs_for_two_updates(tmp_path: Path, cloned: Path, path: Path) -> None:
-    shrunk = ["steps=2", "warmup=0", "rollouts=2", "critic_steps=1", "actor_steps=1", "batch=4", "progress=false"]
+    shrunk = [
+        "steps=2",
+        "warmup=0",
+        "episodes_per_step=2",
+        "critic_steps=1",
+        "actor_steps=1",
+        "batch=4",
+        "progress=false",
+    ]
     shrunk += ["tensorboard=false", "eval.episodes=0", "demonstrations.count=3", f"out={tmp_path / 'run'}"]
     shrunk += [
         f"model={cloned / 'model'}",
@@ -382,7 +390,7 @@ def test_a_shipped_configuration_runs_for_two_updates(tmp_path: Path, cloned: Pa
 
 
 def test_numbers_that_make_no_sense_are_refused() -> None:
-    for setting in ("rollouts", "replay", "batch", "critic_steps", "actor_steps", "epochs"):
+    for setting in ("episodes_per_step", "replay", "batch", "critic_steps", "actor_steps", "epochs"):
         with pytest.raises(ValueError, match=setting):
             ArcherConfig.model_validate({"env": "e", "model": "m", setting: 0})
     for setting, value in {"gamma": 1.01, "expectile": 1.0, "beta": 0.0, "critic": "sarsa", "actor": "none"}.items():

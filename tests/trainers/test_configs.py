@@ -62,7 +62,7 @@ def test_a_shipped_configuration_parses_and_names_what_exists(path: Path) -> Non
 SHRUNKEN: dict[str, Any] = {
     "tasks_per_step": 3,
     "group_size": 3,
-    "rollouts": 4,
+    "episodes_per_step": 4,
     "batch": 8,
     "minibatch": 6,
     "critic_steps": 2,

@@ -36,7 +36,7 @@ from .learning.test_invariance import port
 GROUPS = {"tasks_per_step": 2, "group_size": 3, "minibatch": 4}
 VALUES = {"warmup": 1, "lr": 1e-3, "minibatches": 2, "microbatch_tokens": 64}
 SHAPE = {"hidden": 8, "layers": 1, "heads": 1, "intermediate": 8}
-ARCHER = {"rollouts": 3, "critic_steps": 2, "actor_steps": 2, "batch": 8, "warmup": 1}
+ARCHER = {"episodes_per_step": 3, "critic_steps": 2, "actor_steps": 2, "batch": 8, "warmup": 1}
 REFERENCE = {"kl": {"coef": 0.1}}
 SEARCH: dict[str, Any] = {
     "env": "turnwise/SearchTags-v1",

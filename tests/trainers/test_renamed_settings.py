@@ -15,6 +15,7 @@ import turnwise as tw
 from turnwise.config import Config
 from turnwise.errors import ConfigError
 from turnwise.evals.curves import NEW_NAMES, NEW_VALUES, read_run
+from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.on_policy import OnPolicyConfig
 from turnwise.trainers.options import configured
@@ -103,6 +104,17 @@ def test_programs_may_pass_former_names(tmp_path: Path) -> None:
     with warned() as said, pytest.raises(tw.TurnwiseError, match="there is no model at none"):
         tw.train("loop", "turnwise/MazeU-v0", model="none", k=4, out=tmp_path)
     assert said == ["setting 'k' is deprecated: write group_size"]
+
+
+def test_the_name_of_a_table_is_a_former_setting_where_it_is_no_table() -> None:
+    start = {"env": "turnwise/MazeU-v0", "model": "none"}
+    with warned() as said:
+        config = ArcherConfig.model_validate({**start, "rollouts": 7})
+    assert (config.episodes_per_step, config.rollouts.engine) == (7, "local")
+    assert said == ["setting 'rollouts' is deprecated: write episodes_per_step"]
+    with warned() as said:
+        config = ArcherConfig.model_validate({**start, "rollouts": {"engine": "ray"}, "episodes_per_step": 7})
+    assert (config.episodes_per_step, config.rollouts.engine, said) == (7, "ray", [])
 
 
 def test_an_unknown_setting_suggests_new_names() -> None:

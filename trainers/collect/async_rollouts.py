@@ -22,6 +22,7 @@ from ...rollouts.pool import EnvPool
 from ...rollouts.runner import IndexedTask, group_id, run_episodes
 from ...rollouts.stats import RunStats
 from ..learning.groups import grouped
+from .account import EpisodeAccount
 from .collect import Collected
 from .preflight import refuse_hopeless
 from .sampler import TaskSampler
@@ -92,6 +93,7 @@ class AsyncRollouts:
     ) -> None:
         self.max_staleness = max_staleness
         self.pending = pending
+        self.account = EpisodeAccount()
         self._source = source
         self._version = version
         self._restored = [(int(position), int(born)) for position, born in drawn]
@@ -142,7 +144,13 @@ class AsyncRollouts:
     def trained(self, tasks: int = 0) -> None:
         """Note that the step has been learned. The cursor is behind the drawn tasks already, whatever ``tasks`` is."""
         if self._scheduler is not None:
-            self._scheduler.trained()
+            self.account.close(self._scheduler.trained())
+
+    def accounts(self) -> dict[str, float]:
+        """Return the account of the run's episodes, and of its workers."""
+        scheduler = self._scheduler
+        opened = len(scheduler.drawn) * scheduler.group_size if scheduler is not None else 0
+        return self.account.metrics(opened) | dict(self._source.pool.counters)
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return drawn and untrained groups, for JSON. Their finished episodes are in ``pending``."""
@@ -175,6 +183,7 @@ class AsyncRollouts:
             )
             groups = [(self._group(position), PendingGroup(position, born)) for position, born in self._restored]
             scheduler.restore(self._version, groups, episodes)
+            self.account.draw(len(groups) * group_size)
             self._scheduler = scheduler
             # Members of a half-finished group that a checkpoint kept are not played again; the others get the same ids.
             skip = [episode.episode_id for episode in episodes]
@@ -215,6 +224,7 @@ class AsyncRollouts:
             position = sampler.cursor
             (task,) = sampler.draw(1)
             scheduler.begin(position, self._group(position))
+            self.account.draw(scheduler.group_size)
             self._busy.run(True)
             yield IndexedTask(position, task)
 

@@ -9,6 +9,7 @@ from typing import Any
 from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode
 from ..learning.groups import Group
+from .account import EpisodeAccount
 from .async_rollouts import AsyncRollouts, Source
 from .collect import Collected, collect
 from .sampler import round_seed
@@ -26,6 +27,7 @@ class StepCollector:
 
     def __init__(self, source: Source, pending: list[Episode]) -> None:
         self.pending = pending
+        self.account = EpisodeAccount()
         self._source = source
         self._asked = 0
         self._played: list[Group] = []
@@ -48,6 +50,7 @@ class StepCollector:
         """
         source, first = self._source, self._asked
         self._asked += tasks
+        self.account.draw(tasks * group_size)
         drawn = source.sampler.peek(self._asked)[first:]
         # One seed per step: an interrupted step that is collected again gives the same ids to the same attempts, and
         # ``pending`` says which of them are done.
@@ -71,8 +74,13 @@ class StepCollector:
         self._source.sampler.cursor += tasks
         self._source.sampler.observe(self._played)
         self._asked = 0
+        self.account.close(self.pending)
         self._played.clear()
         self.pending.clear()
+
+    def accounts(self) -> dict[str, float]:
+        """Return the account of the run's episodes, and of its workers; between two steps none is open."""
+        return self.account.metrics(len(self.pending)) | dict(self._source.pool.counters)
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return nothing: a checkpoint needs only ``pending``."""

@@ -132,13 +132,15 @@ class StalenessScheduler:
         self.pending.sort(key=lambda episode: first.get(episode.group_id, len(first)))
         return taken
 
-    def trained(self) -> None:
-        """Note that the step has been learned, and forget its groups."""
+    def trained(self) -> list[Episode]:
+        """Note that the step has been learned, forget its groups, and return their episodes."""
         done = set(self._taken)
+        learned = [episode for group in self._taken for episode in self.drawn[group].episodes]
         self.pending[:] = [episode for episode in self.pending if episode.group_id not in done]
         for group in self._taken:
             del self.drawn[group]
         self._taken = []
+        return learned
 
     def restore(self, version: int, drawn: Iterable[tuple[str, PendingGroup]], episodes: Sequence[Episode]) -> None:
         """Continue after a restart: trained groups count as such, and the other drawn groups are played.

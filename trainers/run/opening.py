@@ -15,7 +15,9 @@ from ...envs.registry import find
 from ...envs.tools import Tool
 from ...errors import UsageError
 from ...logs import tell
+from ...rollouts.engine import pool_of
 from ...rollouts.episode import Episode
+from ...rollouts.options import RolloutsConfig
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import load_episodes
 from ...tasks.family import TaskFamily
@@ -147,7 +149,9 @@ async def _opened(
 ) -> Run:
     world = together.world
     model, own = _sharded(config, plan, start, world)
-    pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
+    rollouts = config.rollouts if world.is_main else RolloutsConfig()  # only the main process plays
+    pool = pool_of(rollouts, config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
+    stack.push_async_callback(pool.close)
     family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
     sampler = _sampler(config, plan.family or family)
     measured = held_out(family, config.eval.split, config.eval.levels or config.levels, config.eval.episodes)
@@ -246,11 +250,13 @@ def _restore(resumed: Checkpoint | None, learner: Learner, sampler: TaskSampler,
 
 
 def _collector(overlap: OverlapConfig, source: Source, pending: list[Episode], resumed: Checkpoint | None) -> Collector:
-    if not overlap.enabled:
-        return StepCollector(source, pending)
-    drawn = resumed.progress.get("overlap", {}).get("drawn", ()) if resumed is not None else ()
-    version = resumed.step if resumed is not None else 0
-    return AsyncRollouts(source, max_staleness=overlap.max_staleness, pending=pending, version=version, drawn=drawn)
+    progress, version = (resumed.progress, resumed.step) if resumed is not None else ({}, 0)
+    collector: Collector = StepCollector(source, pending)
+    if overlap.enabled:
+        drawn, bound = progress.get("overlap", {}).get("drawn", ()), overlap.max_staleness
+        collector = AsyncRollouts(source, max_staleness=bound, pending=pending, version=version, drawn=drawn)
+    collector.account.load_state_dict(progress.get("account", {}))
+    return collector
 
 
 async def _open_servers(stack: AsyncExitStack, actor: Actor, world: ProcessGroup) -> None:

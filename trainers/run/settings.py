@@ -17,7 +17,7 @@ from ...inference.models import available_device, resolve_device
 from ...inference.policy import Policy
 from ...inference.transformers_policy import TransformersPolicy
 from ...renamed import warn, with_new_names
-from ...rollouts.options import Isolation, RunOptions
+from ...rollouts.options import Isolation, RolloutsConfig, RunOptions
 from ...service.process import ProgramConfig
 from ...service.program import ProgramAgent
 from ...tasks.family import TaskFamily
@@ -48,6 +48,7 @@ MAY_CHANGE = (
     "episodes.episode_timeout",
     "episodes.retries",
     "checkpoint_in_background",
+    "rollouts",
     "threads",
     "profile_steps",
     "device",
@@ -227,6 +228,8 @@ class TrainConfig(Config):
     in this process)."""
     episodes: EpisodeConfig = EpisodeConfig()
     """Settings for playing episodes."""
+    rollouts: RolloutsConfig = RolloutsConfig()
+    """Place of episodes: this process, or workers on a Ray cluster."""
     eval: EvalConfig = EvalConfig()
     """Evaluation on held-out tasks."""
     checkpoint_every: int = pydantic.Field(default=10, ge=1)

@@ -120,6 +120,7 @@ class RunState:
         progress: dict[str, Any] = {"cursor": self.sampler.cursor, "version": self.step}
         if ahead := self.collector.state_dict():
             progress["overlap"] = ahead
+        progress["account"] = self.collector.account.state_dict()
         step, model, later = self.step, self.start.model, self.background.enabled
         weights, pending = self.files.checkpoint_weights(model), tuple(self.collector.pending)
         learner, shards = dict(self.learner.state_dict()), None

@@ -125,7 +125,8 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
             learned = await uninterrupted(trainer.learn(groups, clock))
         # Without overlap, the data cursor moves only now: a run that is killed before draws the same tasks again.
         run.state.finish_step(played.tasks)
-        metrics = {**played.metrics(), **dropped, **learned}
+        accounts = run.collector.accounts() if trainer.plays else {}
+        metrics = {**played.metrics(), **accounts, **dropped, **learned}
         # Before the checkpoint: a run that resumes from it keeps the lines up to its step, which must include this one.
         run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
         run.state.save_if_due()

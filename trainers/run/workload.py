@@ -154,8 +154,8 @@ def _sizes(config: TrainConfig) -> tuple[int, int, float]:
     Raises:
         UsageError: the script is another one.
     """
-    if hasattr(config, "rollouts"):  # ArCHer
-        return _number(config, "rollouts"), _number(config, "actor_steps") * _number(config, "batch"), 1.0
+    if hasattr(config, "episodes_per_step"):  # ArCHer
+        return _number(config, "episodes_per_step"), _number(config, "actor_steps") * _number(config, "batch"), 1.0
     groups, attempts = _number(config, "tasks_per_step"), _number(config, "group_size")
     if groups and attempts:
         return groups * attempts, groups * attempts, float(_number(config, "epochs"))
@@ -194,7 +194,7 @@ def _with(policy: Passes, own: Any, tokens: int, rows: int, learned: float, scor
 def _sampler(config: TrainConfig, episodes: int, row: int, gpus: int) -> Sampler:
     """Return how episodes and, in ArCHer, fresh utterances are sampled."""
     sampled = int(episodes * row * SAMPLED)
-    if hasattr(config, "rollouts"):
+    if hasattr(config, "episodes_per_step"):
         fresh = (_number(config, "critic_steps") + _number(config, "actor_steps")) * _number(config, "batch")
         sampled += fresh * config.agent.max_tokens
     prompted = episodes * row - int(episodes * row * SAMPLED)

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,9 @@ class ServerClient:
         request_timeout: float = math.inf,
     ) -> None:
         self._wire = Wire(url, api_key=api_key, timeout=timeout)
+        self._made = partial(
+            ServerClient, url, model=model, api_key=api_key, timeout=timeout, request_timeout=request_timeout
+        )
         self._model, self._request_timeout = model, request_timeout
         self._native = False
         self._known: Capabilities | None = None
@@ -64,6 +68,10 @@ class ServerClient:
         """Number of ids of the model, if the caller sets it; a larger id in an answer is then the server's fault."""
         self.root = ""
         """Folder or name from which the server loaded its model; empty before ``probe``."""
+
+    def __reduce__(self) -> Any:
+        """Make the client again in another process; connections and what is known of the server stay here."""
+        return self._made, (), (None, {"vocabulary": self.vocabulary})
 
     @property
     def address(self) -> str:

@@ -1,0 +1,85 @@
+"""Messages between the driver and its workers."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from ..episode_request import EpisodeRequest
+from ..hosts import Build
+from ..options import Isolation, RunOptions
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """Everything that a worker needs before its first episode.
+
+    Args:
+        env_id: id of the environment.
+        build: function that creates one environment.
+        isolation: place of environments in the worker.
+        env_kwargs: arguments of the environment.
+        service: address of the driver's policy service.
+        key: key of that service.
+        seats: number of episodes that the worker plays at a time.
+    """
+
+    env_id: str
+    build: Build
+    isolation: Isolation
+    env_kwargs: Mapping[str, Any]
+    service: tuple[str, int]
+    key: str
+    seats: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to play one episode, or all episodes of one task. No other worker has it at the same time.
+
+    Args:
+        request: the episode; with a strategy, the values that the episodes of a task share.
+        attempt: number of workers that have had this lease, this one included.
+        agent: digest of the agent.
+        options: options of the run.
+        strategy: strategy that decides where the episodes of the task branch, if they do.
+    """
+
+    request: EpisodeRequest
+    attempt: int
+    agent: str
+    options: RunOptions
+    strategy: Any = None
+
+    @property
+    def key(self) -> str:
+        """Name of the lease: two leases with one name would be the same episode counted twice."""
+        return f"{self.request.group_id}/{self.request.episode_id}/{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The end of a lease.
+
+    Args:
+        key: name of the lease.
+        episodes: episodes, packed.
+        retries: attempts beyond the first.
+        failures: failed attempts by kind of error.
+        error: class and message of an error that stops the run, if there was one.
+    """
+
+    key: str
+    episodes: bytes = b""
+    retries: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    error: tuple[str, str] | None = None
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that driver and workers must share."""
+    return {"Python": platform.python_version(), "Turnwise": version("turnwise")}

@@ -1,0 +1,218 @@
+"""``ClusterPool``: a pool whose episodes are played by workers on a Ray cluster, each counted exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import cloudpickle
+import ray
+
+from ...agents.agent import Agent
+from ...errors import ContractError, UsageError
+from ...inference.policy_service import PolicyService, error_named
+from ..episode import Episode, Outcome
+from ..episode_request import EpisodeRequest
+from ..episode_run import EpisodeRun
+from ..hosts import Build
+from ..options import RolloutsConfig, RunOptions
+from ..packed import unpack
+from ..pool import EnvPool, RemotePool
+from ..stats import RunStats
+from .agents import packed_agent
+from .connection import ClusterConnection
+from .lease import Lease, Played, WorkerSetup
+from .workers import LiveWorker, WorkerLostError, Workers
+
+MOST_LOSSES = 8
+"""Number of workers that may die with an episode before it is ``infra_failed``, since it may be what kills them."""
+
+
+class ClusterPool(RemotePool):
+    """Environments on the workers of a Ray cluster.
+
+    Each episode that a run draws is one coroutine here, which gives a lease to one worker at a time and waits for its
+    answer. If the worker dies, the coroutine leases the episode to another one, under the next attempt; an answer of an
+    earlier attempt then has no one who waits for it. So no episode is lost, and none is counted twice. A slow one is
+    waited for.
+
+    Args:
+        local: pool of this process for the same environments.
+        build: function that creates an environment in any process.
+        config: settings of the rollouts.
+
+    Raises:
+        UsageError: there is no such cluster, or it has no node for a worker.
+    """
+
+    def __init__(self, local: EnvPool, build: Build, config: RolloutsConfig) -> None:
+        super().__init__(local.env_id, local.build, local.isolation, local.env_kwargs)
+        self._portable, self._config = build, config
+        self._service = PolicyService()
+        self._opening = asyncio.Lock()
+        self._workers: Workers | None = None
+        self._agents: dict[int, tuple[Agent, str, Any]] = {}
+        self._options: tuple[RunOptions, RunOptions] | None = None
+        self._underway: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        """Episodes and trees so far: ``drawn``, ``ended``, ``cancelled``, ``lost`` (leases of workers that died)."""
+        self._connection = ClusterConnection(config)
+
+    @property
+    def width(self) -> int:
+        return self._config.workers * self._config.episodes_per_worker
+
+    @property
+    def open(self) -> int:
+        """Number of episodes and trees that were drawn and have not ended."""
+        return len(self._underway)
+
+    @property
+    def counters(self) -> Mapping[str, float]:
+        deaths = self._workers.deaths if self._workers is not None else 0
+        found = {"workers": len(self.workers), "deaths": deaths, "lost": self.counts["lost"]}
+        return {f"ray/{name}": float(number) for name, number in found.items()}
+
+    @property
+    def workers(self) -> tuple[LiveWorker, ...]:
+        """Workers that are ready."""
+        return tuple(self._workers.live) if self._workers is not None else ()
+
+    async def play_request(
+        self, request: EpisodeRequest, agent: Agent, options: RunOptions, stats: RunStats
+    ) -> Episode:
+        episodes = await self._leased(Lease(request, 0, "", self._plain(options)), agent, stats)
+        return episodes[0]
+
+    async def play_tree(
+        self, request: EpisodeRequest, strategy: Any, agent: Agent, options: RunOptions, stats: RunStats
+    ) -> list[Episode]:
+        return await self._leased(Lease(request, 0, "", self._plain(options), strategy), agent, stats)
+
+    async def close(self) -> None:
+        """Close the workers and leave the cluster."""
+        workers, self._workers = self._workers, None
+        if workers is not None:
+            await workers.close()
+        await self._service.close()
+        await super().close()
+        await asyncio.to_thread(self._connection.close)
+
+    def _plain(self, options: RunOptions) -> RunOptions:
+        """Return the options of the run alone: those of an evaluation also hold what no worker needs."""
+        if self._options is None or self._options[0] is not options:
+            plain = {name: getattr(options, name) for name in RunOptions.model_fields}
+            self._options = options, RunOptions(**plain)
+        return self._options[1]
+
+    async def _leased(self, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
+        """Have a lease played, by one worker after another until one answers."""
+        name = f"{lease.options.seed}/{lease.request.group_id}/{lease.request.episode_id}"
+        if name in self._underway:
+            raise ContractError(f"episode {lease.request.episode_id or lease.request.group_id} is being played already")
+        self._underway.add(name)
+        self.counts["drawn"] += 1
+        try:
+            episodes = await self._played(lease, agent, stats)
+            self.counts["ended"] += 1
+            return episodes
+        except asyncio.CancelledError:
+            self.counts["cancelled"] += 1
+            stats.outcomes[Outcome.CANCELLED] += 1
+            raise
+        finally:
+            self._underway.discard(name)
+
+    async def _played(self, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
+        workers = await self._started()
+        digest, reference = self._agent(agent)
+        lost = 0
+        while True:
+            worker = await workers.acquire()
+            attempt = replace(lease, attempt=lost + 1, agent=digest)
+            answered = False
+            try:
+                data = await workers.call(worker, worker.actor.play.remote(attempt, [reference]))
+                answered = True
+            except WorkerLostError as error:
+                lost += 1
+                self.counts["lost"] += 1
+                stats.failures["WorkerLostError"] += 1
+                stats.retries += 1
+                if lost > MOST_LOSSES:
+                    return self._given_up(lease, agent, lost, str(error).partition("\n")[0])
+                continue
+            except asyncio.CancelledError:
+                with contextlib.suppress(Exception):
+                    await asyncio.shield(workers.call(worker, worker.actor.cancel.remote([attempt.key])))
+                raise
+            finally:
+                await asyncio.shield(workers.release(worker, fruitful=answered))
+            return self._counted(pickle.loads(data), attempt, stats)
+
+    def _counted(self, played: Played, lease: Lease, stats: RunStats) -> list[Episode]:
+        if played.key != lease.key:
+            raise ContractError(f"a worker answered to lease {played.key} instead of {lease.key}")
+        stats.retries += played.retries
+        stats.failures.update(played.failures)
+        if played.error is not None:
+            raise error_named(*played.error)
+        lost = lease.attempt - 1
+        episodes = unpack(played.episodes)
+        if not lost:
+            return episodes
+        return [replace(each, attempts=each.attempts + lost, redrawn=each.redrawn + lost) for each in episodes]
+
+    def _given_up(self, lease: Lease, agent: Agent, lost: int, why: str) -> list[Episode]:
+        """Return the record of episodes whose workers all died, perhaps of an agent's action."""
+        members = [lease.request]
+        if lease.strategy is not None:
+            group = lease.request.group_id
+            members = [
+                replace(lease.request, member=each, episode_id=f"{group}-{each}")
+                for each in range(lease.options.group_size)
+            ]
+        error = f"WorkerLostError: {lost} workers died while they played this episode; the last: {why}"
+        sealed = [
+            EpisodeRun(each, lost, agent, lease.options).sealed(Outcome.INFRA_FAILED, error=error) for each in members
+        ]
+        return [replace(episode, after_action=lost) for episode in sealed]
+
+    async def _started(self) -> Workers:
+        async with self._opening:
+            if self._workers is None:
+                await self._service.open(self._connection.host)
+                setup = WorkerSetup(
+                    self.env_id,
+                    self._portable,
+                    self.isolation,
+                    dict(self.env_kwargs),
+                    self._service.address,
+                    self._service.key,
+                    self._config.episodes_per_worker,
+                )
+                try:
+                    data = cloudpickle.dumps(setup)
+                except Exception as error:
+                    raise UsageError(
+                        f"{self.env_id} cannot be sent to workers ({type(error).__name__}: {error}); register it in a "
+                        "module that they can import"
+                    ) from None
+                self._workers = Workers(self._config, data)
+            return self._workers
+
+    def _agent(self, agent: Agent) -> tuple[str, Any]:
+        """Return the digest of an agent and the reference to its bytes, which are sent to each worker once."""
+        if id(agent) not in self._agents:
+            digest, data = packed_agent(agent, self._service)
+            same = next((ref for _, known, ref in self._agents.values() if known == digest), None)
+            while len(self._agents) >= 4:
+                self._agents.pop(next(iter(self._agents)))
+            self._agents[id(agent)] = agent, digest, same or ray.put(data)
+        _, digest, reference = self._agents[id(agent)]
+        return digest, reference

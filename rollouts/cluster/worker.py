@@ -1,0 +1,126 @@
+"""The worker: an actor on a Ray cluster that plays whole episodes, with the code that plays them locally."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import sys
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+
+from ...agents.agent import Agent
+from ...errors import ContractError, TurnwiseError
+from ...inference.policy_service import PolicyConnection
+from ..branching import play_tree
+from ..packed import pack
+from ..playing import play_request
+from ..pool import EnvPool
+from ..stats import RunStats
+from .agents import unpacked_agent
+from .lease import Lease, Played, WorkerSetup, versions
+
+AGENTS = 4
+"""Number of agents that a worker keeps."""
+
+
+class Worker:
+    """Plays leased episodes. Ray makes it an actor, whose methods run in one event loop."""
+
+    def __init__(self) -> None:
+        self._setup: WorkerSetup | None = None
+        self._agents: OrderedDict[str, Agent] = OrderedDict()
+        self._playing: dict[str, asyncio.Task[Played]] = {}
+
+    async def versions(self) -> dict[str, str]:
+        """Return the versions that must equal the driver's, and the process id."""
+        return versions() | {"pid": str(os.getpid())}
+
+    async def open(self, path: Sequence[str], setup: bytes) -> str:
+        """Receive what all episodes share; return an error in one line, or nothing.
+
+        Args:
+            path: folders from which the driver imports; those that exist here are searched last.
+            setup: a pickled ``WorkerSetup``.
+        """
+        sys.path += [folder for folder in path if folder not in sys.path and os.path.isdir(folder)]  # noqa: ASYNC240
+        try:
+            self._setup = cloudpickle.loads(setup)
+            self._pool = EnvPool(
+                self._setup.env_id, self._setup.build, self._setup.isolation, dict(self._setup.env_kwargs)
+            )
+            self._connection = PolicyConnection(self._setup.service, self._setup.key)
+            self._slots = asyncio.Semaphore(self._setup.seats)
+            host = await self._pool.take()
+            self._pool.give(host, reusable=True)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}".partition("\n")[0]
+        return ""
+
+    async def play(self, lease: Lease, agents: Sequence[Any]) -> bytes:
+        """Play a lease to its end, and return a pickled ``Played``.
+
+        Args:
+            lease: the lease.
+            agents: reference to the bytes of the agent, in a list, so that Ray fetches it only if it is needed.
+        """
+        task = self._playing[lease.key] = asyncio.create_task(self._played(lease, agents), name=lease.key)
+        try:
+            done = await task
+        except asyncio.CancelledError:
+            done = Played(lease.key, error=("", "cancelled"))
+        finally:
+            self._playing.pop(lease.key, None)
+        return pickle.dumps(done)
+
+    async def cancel(self, keys: Sequence[str]) -> None:
+        """Stop leases, and wait until nothing of them runs."""
+        tasks = [self._playing[key] for key in keys if key in self._playing]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def ping(self) -> int:
+        """Return the number of leases that are played."""
+        return len(self._playing)
+
+    async def close(self) -> None:
+        """Stop everything, and close the environments."""
+        await self.cancel(list(self._playing))
+        with contextlib.suppress(Exception):
+            await self._pool.close()
+            await self._connection.close()
+
+    async def _played(self, lease: Lease, agents: Sequence[Any]) -> Played:
+        stats = RunStats()
+        try:
+            agent = await self._agent(lease.agent, agents)
+            if lease.strategy is None:
+                episodes = [await play_request(lease.request, self._pool, agent, lease.options, stats)]
+            else:
+                episodes = await play_tree(
+                    lease.request, self._pool, lease.strategy, agent, lease.options, stats, self._slots
+                )
+            return Played(lease.key, pack(episodes), stats.retries, stats.failures)
+        except TurnwiseError as error:
+            return Played(lease.key, error=(type(error).__name__, str(error)))
+
+    async def _agent(self, digest: str, agents: Sequence[Any]) -> Agent:
+        if digest not in self._agents:
+            data = await agents[0]
+            if digest not in self._agents:  # another lease may have unpacked it meanwhile
+                try:
+                    self._agents[digest] = unpacked_agent(data, self._connection)
+                except Exception as error:
+                    raise ContractError(
+                        f"a worker cannot unpack the agent: {type(error).__name__}: {error}; install what it needs "
+                        "there, or set rollouts.runtime_env"
+                    ) from error
+        self._agents.move_to_end(digest)
+        while len(self._agents) > AGENTS:
+            self._agents.popitem(last=False)
+        return self._agents[digest]

@@ -1,0 +1,40 @@
+"""Choice of the place that plays episodes: this process, or workers on a Ray cluster."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UsageError
+from .options import Isolation, RolloutsConfig
+from .pool import EnvPool, EnvSource
+
+
+def pool_of(
+    rollouts: RolloutsConfig,
+    env: EnvSource,
+    *,
+    isolation: Isolation = "auto",
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> EnvPool:
+    """Return the pool in which a run plays its episodes; close it at the end.
+
+    Args:
+        rollouts: settings that choose the place.
+        env: a registered id, a class or a factory.
+        isolation: place of environments, in this process or in each worker.
+        env_kwargs: arguments of the environment.
+
+    Raises:
+        UsageError: Ray is missing, there is no such cluster, or it has no node for a worker.
+    """
+    pool = EnvPool.of(env, isolation=isolation, env_kwargs=env_kwargs)
+    if rollouts.engine == "local":
+        return pool
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError("rollouts.engine = 'ray' needs Ray: pip install 'turnwise[ray]'")
+    from .cluster.pool import ClusterPool  # Ray, which nothing else needs
+
+    portable = EnvPool.of(env, isolation="process", env_kwargs=env_kwargs)  # its ``build`` works in any process
+    return ClusterPool(pool, portable.build, rollouts)

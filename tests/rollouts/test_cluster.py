@@ -1,0 +1,338 @@
+"""Rollouts on a real Ray cluster of two nodes: the local engine's episodes, each exactly once, whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import textwrap
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+from turnwise.agents.agent import Agent
+from turnwise.agents.scripted import FunctionAgent, MixedAgent, OracleAgent
+from turnwise.envs.registry import make
+from turnwise.errors import ContractError, UsageError
+from turnwise.rollouts.branching import branch_episodes
+from turnwise.rollouts.branching_vine import StateValues
+from turnwise.rollouts.engine import pool_of
+from turnwise.rollouts.episode import Episode, Outcome
+from turnwise.rollouts.options import RolloutsConfig, RunOptions
+from turnwise.rollouts.runner import run_episodes
+from turnwise.rollouts.stats import RunStats
+
+ray = pytest.importorskip("ray", reason="turnwise[ray] is not installed")
+from turnwise.rollouts.cluster import pool as cluster_pool  # noqa: E402
+from turnwise.rollouts.cluster import workers as cluster_workers  # noqa: E402
+from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")]
+ENV = "turnwise/Maze-v0"
+NODE = "127.0.0.2"
+"""A loopback address that Ray does not replace by the one of the network, as it does with 127.0.0.1."""
+STORE = 80_000_000
+LIMIT = 150
+"""Seconds after which a test counts as hung."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes on the loopback interface, in a folder with a short path that is removed."""
+    from ray.cluster_utils import Cluster
+
+    folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("RAY_TMPDIR", folder)
+    patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    node = {"num_cpus": 2, "object_store_memory": STORE, "include_dashboard": False, "node_ip_address": NODE}
+    head = node | {"resources": {"head": 1.0}}
+    started = Cluster(initialize_head=True, head_node_args=head)
+    started.add_node(**node, resources={"second": 4.0})
+    ray.init(address=started.address, log_to_driver=False, configure_logging=False, _node_ip_address=NODE)
+    yield started
+    ray.shutdown()
+    started.shutdown()
+    patch.undo()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def on(**changes: Any) -> RolloutsConfig:
+    """Settings of two workers."""
+    return RolloutsConfig(**{"engine": "ray", "address": "auto", "workers": 2, "episodes_per_worker": 4, **changes})
+
+
+def tasks(count: int, level: int = 1) -> list[tw.TaskSpec]:
+    """The first training mazes."""
+    env = make(ENV)
+    family = env.get_wrapper_attr("tasks")()
+    env.close()
+    return [family.spec(seed, level=level, split="train") for seed in range(count)]
+
+
+async def played(pool: Any, agent: Agent, wanted: Any, stats: RunStats | None = None, **options: Any) -> list[Episode]:
+    """All episodes of a run, by their ids."""
+    chosen = RunOptions(**{"seed": 3, "group_size": 2, "backoff": 0.0, **options})
+    async with asyncio.timeout(LIMIT), aclosing(run_episodes(pool, agent, wanted, options=chosen, stats=stats)) as run:
+        return sorted([episode async for episode in run], key=lambda episode: episode.episode_id)
+
+
+def timeless(episodes: list[Episode]) -> list[Episode]:
+    """The same without what differs between two runs of one engine."""
+    return [
+        replace(
+            episode,
+            seconds=0.0,
+            attempts=1,
+            redrawn=0,
+            turns=tuple(replace(turn, seconds_policy=0.0, seconds_env=0.0) for turn in episode.turns),
+        )
+        for episode in episodes
+    ]
+
+
+@pytest.fixture
+async def pool(cluster: Any) -> AsyncIterator[ClusterPool]:
+    opened = pool_of(on(), ENV)
+    assert isinstance(opened, ClusterPool)
+    yield opened
+    await opened.close()
+    assert opened.open == 0
+    assert await asyncio.to_thread(alive) == [], "a closed pool must leave no actor behind"
+
+
+def alive() -> list[str]:
+    """States of the actors that have not ended, as the cluster knows them."""
+    found: list[str] = []
+    for _ in range(200):  # a killed actor is reported dead a moment later
+        found = [actor["State"] for actor in ray._private.state.actors().values() if actor["State"] != "DEAD"]
+        if not found:
+            break
+        time.sleep(0.05)
+    return found
+
+
+async def test_the_episodes_are_those_of_the_local_engine(pool: ClusterPool) -> None:
+    agent, stats = MixedAgent([0.0, 0.5, 1.0]), RunStats()
+
+    there = await played(pool, agent, tasks(8), stats)
+
+    assert timeless(there) == timeless(await played(ENV, agent, tasks(8))), "an engine must not change an episode"
+    assert {worker.pid for worker in pool.workers}.isdisjoint({os.getpid()})
+    assert pool.counts == Counter(drawn=16, ended=16)
+    assert stats.episodes == 16
+    host = await pool.take()
+    assert await host.reset(tasks(1)[0]), "the pool still lends environments of this process"
+    pool.give(host, reusable=True)
+
+
+async def test_a_tree_by_an_agent_without_forks_fails_as_it_does_locally(pool: ClusterPool) -> None:
+    async def forked(env: Any) -> list[Episode]:
+        options = RunOptions(seed=3, group_size=2)
+        run = branch_episodes(env, OracleAgent(), tasks(2), strategy=StateValues(rollouts=1), options=options)
+        async with asyncio.timeout(LIMIT), aclosing(run) as episodes:
+            return sorted([episode async for episode in episodes], key=lambda episode: episode.episode_id)
+
+    with pytest.raises(UsageError, match="cannot continue from the middle of an episode"):
+        await forked(pool)
+
+    assert pool.counts["drawn"] <= 4
+
+
+async def test_every_episode_is_counted_once_while_workers_are_killed_at_random(pool: ClusterPool) -> None:
+    rng, kills, wanted, stats = random.Random(4), 0, tasks(60, level=2), RunStats()
+    agent = FunctionAgent(factory=slow_oracle)
+
+    async def kill() -> None:
+        nonlocal kills
+        while True:
+            await asyncio.sleep(rng.uniform(0.3, 0.9))
+            if pool.workers and kills < 6:
+                os.kill(rng.choice(pool.workers).pid, signal.SIGKILL)
+                kills += 1
+
+    killing = asyncio.create_task(kill())
+    there = await played(pool, agent, wanted, stats)
+    killing.cancel()
+
+    assert kills >= 2, "the test must kill workers in the middle of the run"
+    assert pool.counts["lost"] > 0, "some episodes must have lost their worker"
+    ids = Counter(episode.episode_id for episode in there)
+    assert len(ids) == 120, "no episode may be lost"
+    assert set(ids.values()) == {1}, "no episode may be counted twice"
+    assert pool.counts["drawn"] == pool.counts["ended"] + pool.open, "drawn must be ended and open"
+    assert all(episode.outcome is Outcome.COMPLETED for episode in there)
+    assert timeless(there) == timeless(await played(ENV, agent, wanted)), "an episode that is played again is the same"
+
+
+async def some_ended(pool: ClusterPool) -> None:
+    """Wait until the first episodes of a run have ended."""
+    while pool.counts["ended"] < 3:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+
+
+def slow_oracle(context: Any) -> Any:
+    """An oracle that needs 20 ms a turn."""
+
+    async def act(observation: str) -> Any:
+        await asyncio.sleep(0.02)
+        return await context.oracle()
+
+    return act
+
+
+@pytest.mark.shift("ray")
+async def test_a_run_survives_the_death_of_a_node(cluster: Any) -> None:
+    third = {"num_cpus": 2, "object_store_memory": STORE, "resources": {"third": 2.0}, "node_ip_address": NODE}
+    node = cluster.add_node(**third)
+    own = pool_of(on(resources={"CPU": 1.0, "third": 1.0}), ENV)
+    assert isinstance(own, ClusterPool)
+    try:
+        run = asyncio.create_task(played(own, FunctionAgent(factory=slow_oracle), tasks(12)))
+        await some_ended(own)
+        cluster.remove_node(node, allow_graceful=False)
+        again = cluster.add_node(**third)
+        there = await run
+    finally:
+        await own.close()
+
+    assert len({episode.episode_id for episode in there}) == len(there) == 24
+    assert own.counts["drawn"] == own.counts["ended"] == 24
+    assert own.counts["lost"] > 0, "episodes on the dead node must have been played again"
+    cluster.remove_node(again)
+
+
+@pytest.mark.shift("ray")
+async def test_an_episode_that_kills_every_worker_is_given_up_and_counted(
+    pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_pool, "MOST_LOSSES", 1)
+    agent = FunctionAgent(factory=deadly)
+
+    there = await played(pool, agent, tasks(2), group_size=1)
+
+    assert [episode.outcome for episode in there] == [Outcome.INFRA_FAILED] * 2
+    assert all("2 workers died while they played this episode" in str(episode.error) for episode in there)
+    assert [episode.after_action for episode in there] == [2, 2], "it may have been the agent's own action"
+
+
+def deadly(context: Any) -> Any:
+    """An agent that ends the process that it runs in."""
+
+    def act(observation: str) -> Any:
+        os._exit(7)
+
+    return act
+
+
+@pytest.mark.shift("ray")
+async def test_an_early_end_stops_the_workers_episodes(pool: ClusterPool) -> None:
+    agent = FunctionAgent(factory=slow_oracle)
+    async with aclosing(run_episodes(pool, agent, tasks(20), options=RunOptions())) as run:
+        await anext(run)
+
+    assert pool.open == 0
+    pings = [worker.actor.ping.remote() for worker in pool.workers]
+    assert set(await asyncio.gather(*(cluster_workers.awaited(each) for each in pings))) == {0}
+
+
+async def test_an_agents_bug_stops_the_run_with_its_error(pool: ClusterPool) -> None:
+    with pytest.raises(ContractError, match=r"agent FunctionAgent, in turn 0 of episode .* raised ZeroDivisionError"):
+        await played(pool, FunctionAgent(factory=broken), tasks(2))
+
+
+def broken(context: Any) -> Any:
+    """An agent with a bug."""
+    return lambda observation: 1 / 0
+
+
+@pytest.mark.shift("ray")
+async def test_a_worker_that_gives_no_sign_of_life_is_replaced(cluster: Any) -> None:
+    own = pool_of(on(worker_timeout=8.0), ENV)
+    assert isinstance(own, ClusterPool)
+    run = asyncio.create_task(played(own, FunctionAgent(factory=slow_oracle), tasks(20, level=2)))
+    await some_ended(own)
+
+    busy = max(own.workers, key=lambda worker: worker.leases)
+    os.kill(busy.pid, signal.SIGSTOP)  # alive, and silent
+    there = await run
+
+    assert len({episode.episode_id for episode in there}) == 40
+    assert own.counts["lost"] > 0
+    await own.close()
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------
+
+
+def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+    with pytest.raises(UsageError, match=r"needs Ray: pip install 'turnwise\[ray\]'"):
+        pool_of(RolloutsConfig(engine="ray"), ENV)
+
+
+def test_resources_that_do_not_exist(cluster: Any) -> None:
+    with pytest.raises(UsageError, match=r"no node of the cluster has the resource 'TPU'; its nodes have CPU, head"):
+        pool_of(on(resources={"TPU": 1.0}), ENV)
+    with pytest.raises(UsageError, match=r"no node of the cluster has 1 head, 1 second, which rollouts.resources asks"):
+        pool_of(on(resources={"head": 1.0, "second": 1.0}), ENV)
+
+
+async def test_other_versions_on_the_workers_are_refused_with_both_named(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_workers, "versions", lambda: {"Python": "3.99.1", "Turnwise": "0.1.0"})
+    own = pool_of(on(workers=1), ENV)
+    here = ".".join(map(str, sys.version_info[:3]))
+
+    with pytest.raises(UsageError, match=f"the workers have Python {here} and the driver has 3.99.1"):
+        await played(own, OracleAgent(), tasks(1))
+
+    await own.close()
+
+
+async def test_an_environment_that_the_workers_cannot_import(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+        import turnwise as tw
+        class Only(tw.TurnEnv):
+            def start(self, task, rng): return "hello"
+            def act(self, action): return tw.success("done", 1.0)
+        """
+    (tmp_path / "only_here.py").write_text(textwrap.dedent(source))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = __import__("only_here")
+    reachable = pool_of(on(workers=1), module.Only)
+    found = await played(reachable, FunctionAgent(factory=silent), tw_tasks(2))
+    assert len(found) == 4, "a file beside the driver's other modules is imported by workers of this machine"
+    await reachable.close()
+
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder != str(tmp_path)])
+    own = pool_of(on(workers=1), module.Only)
+    with pytest.raises(UsageError, match=r"the workers cannot create the environment .*No module named 'only_here'"):
+        await played(own, FunctionAgent(factory=silent), tw_tasks(1))
+    await own.close()
+
+
+def tw_tasks(count: int) -> list[tw.TaskSpec]:
+    return [tw.TaskSpec("Only", seed=seed) for seed in range(count)]
+
+
+def silent(context: Any) -> Any:
+    """An agent that says one word."""
+    return lambda observation: "hi"
