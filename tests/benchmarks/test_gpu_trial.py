@@ -26,7 +26,7 @@ def trial(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["correctness", "speed"])
+@pytest.mark.parametrize("part", ["correctness", pytest.param("speed", marks=pytest.mark.shift)])
 def test_the_plan_runs_every_check(part: str, tmp_path: Path) -> None:
     done = trial("--plan", "--parts", part, "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr + (tmp_path / f"{part}.log").read_text()
@@ -40,6 +40,7 @@ def test_the_plan_runs_every_check(part: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 @pytest.mark.parametrize("part", ["serving", "peer"])
 def test_without_vllm_and_trl_their_checks_say_so(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VLLM_PYTHON", raising=False)
@@ -72,6 +73,7 @@ def test_the_wheels_are_exact_versions() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_part_beyond_its_limit_is_a_line_and_the_report_is_written(tmp_path: Path) -> None:
     done = trial("--plan", "--parts", "speed", "--minutes", "0.001", "--out", str(tmp_path))
     assert done.returncode == 1
@@ -90,6 +92,7 @@ def test_bad_input_is_refused(words: list[str], said: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_part_that_is_stopped_leaves_no_process(tmp_path: Path) -> None:
     """A run that a part started would hold the memory of the GPU while the next part measures."""
     sys.path.insert(0, str(TRIAL))

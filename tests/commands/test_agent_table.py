@@ -102,7 +102,8 @@ def test_a_clone_goes_on_where_it_ended_and_eval_agrees(
 def test_every_algorithm_takes_what_is_not_set_from_the_model(tmp_path: Path) -> None:
     AgentSettings(context="last:1:bare", parser="search", max_tokens=7, temperature=0.5).save(tmp_path)
     for word in ALGORITHMS:
-        config = configured(word, None, [f"model={tmp_path}", "env=turnwise/MazeU-v0", "agent.max_tokens=9"])
+        teacher = [f"algorithm.teacher={tmp_path}"] if word == "distill" else []
+        config = configured(word, None, [f"model={tmp_path}", "env=turnwise/MazeU-v0", "agent.max_tokens=9", *teacher])
         agent = config.agent
         assert (agent.context, agent.parser, agent.temperature) == ("last:1:bare", "search", 0.5), word
         assert agent.max_tokens == 9, f"{word}: what the user sets wins"

@@ -72,7 +72,8 @@ def test_defaults_that_a_paper_settles_are_listed_as_such(run: Run) -> None:
 
 @pytest.mark.parametrize("word", ALGORITHMS)
 def test_the_file_of_a_run_gives_its_settings_back(word: str, tmp_path: Path) -> None:
-    config = configured(word, None, [*LEAST, "steps=70", "resume=true"])
+    teacher = ["algorithm.teacher=none"] if word == "distill" else []
+    config = configured(word, None, [*LEAST, "steps=70", "resume=true", *teacher])
     RunFolder(tmp_path, ALGORITHMS[word].algorithm or word).begin(config)
     found = configured(word, tmp_path / "config.json", ["seed=3"])
     assert found == config.model_copy(update={"seed": 3, "resume": False})

@@ -30,6 +30,8 @@ FORKS = multiprocessing.get_context("forkserver")
 """Starts processes that need not import the libraries again; all tests of training share it."""
 FORKS.set_forkserver_preload(["turnwise.trainers.loop", "turnwise.trainers.behavior_cloning"])
 ENV = "turnwise/MazeU-v0"
+MEASURED = ("seconds", "idle", "tokens_per", "time", "memory", "perf")
+"""Beginnings of the names of metrics that measure the machine: two equal runs differ in them."""
 SHARED: dict[str, Any] = {
     "env": ENV,
     "agent": {"context": "last:1", "max_tokens": 4, "show_tools": False},

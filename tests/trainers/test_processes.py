@@ -141,9 +141,8 @@ def train_one(named: tuple[str, TrainConfig]) -> None:
 
 
 def numbers(folder: Path) -> list[dict[str, float]]:
-    clocks = ("seconds", "idle", "tokens_per", "time")
     lines = read_metrics(folder / "metrics.jsonl")
-    return [{name: value for name, value in line.items() if not name.startswith(clocks)} for line in lines]
+    return [{name: value for name, value in line.items() if not name.startswith(small.MEASURED)} for line in lines]
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ def state(folder: Path, algorithm: str) -> tuple[bytes, Any, list[dict[str, Any]
     """Weights, everything else that a next step would depend on, and what was logged but for the time it took."""
     latest = RunFolder(folder, algorithm).checkpoints.latest()
     logged = [
-        {name: value for name, value in line.items() if not name.startswith(("seconds", "idle", "tokens_per"))}
+        {name: value for name, value in line.items() if not name.startswith(small.MEASURED)}
         for line in read_metrics(folder / "metrics.jsonl")
     ]
     weights = (folder / "model" / "model.safetensors").read_bytes()

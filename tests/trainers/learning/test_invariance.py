@@ -280,7 +280,8 @@ def three_updates(
     kept = unsharded(learner.state_dict())
     live = shards_of(model, learner.state_dict()["optimizer"]["state"], whole=True)
     for name, copy_of in copied(live).items():
-        assert local(copy_of).data_ptr() != local(live[name]).data_ptr(), "what is written later must not change"
+        apart = local(copy_of).data_ptr() != local(live[name]).data_ptr()
+        assert apart or not local(copy_of).numel(), "what is written later must not change"
         assert torch.equal(local(copy_of), local(live[name]))
     again = Learner(model, OptimizerConfig(lr=1e-3, **options), world=processes)
     again.load_state_dict(copy.deepcopy(kept))
