@@ -15,6 +15,7 @@ import turnwise as tw
 from turnwise.config import Config
 from turnwise.errors import ConfigError
 from turnwise.evals.curves import NEW_NAMES, NEW_VALUES, read_run
+from turnwise.rollouts.options import RolloutsConfig
 from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.on_policy import OnPolicyConfig
@@ -114,6 +115,11 @@ def test_the_name_of_a_table_is_a_former_setting_where_it_is_no_table() -> None:
     assert said == ["setting 'rollouts' is deprecated: write episodes_per_step"]
     with warned() as said:
         config = ArcherConfig.model_validate({**start, "rollouts": {"engine": "ray"}, "episodes_per_step": 7})
+    assert (config.episodes_per_step, config.rollouts.engine, said) == (7, "ray", [])
+    with warned() as said:
+        config = ArcherConfig.model_validate(
+            {**start, "rollouts": RolloutsConfig(engine="ray"), "episodes_per_step": 7}
+        )
     assert (config.episodes_per_step, config.rollouts.engine, said) == (7, "ray", [])
 
 
