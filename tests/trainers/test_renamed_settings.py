@@ -23,6 +23,7 @@ from turnwise.trainers.options import configured
 from turnwise.trainers.registry import ALGORITHMS
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.run_folder import RunFolder
+from turnwise.trainers.run.settings import MAY_CHANGE
 
 from . import small
 
@@ -154,6 +155,18 @@ def test_an_older_run_is_resumed_without_a_warning(tmp_path: Path) -> None:
     assert configured("grpo", file) == config
     assert RunFolder(tmp_path, "grpo").resume(config, may_change=[]) is None
     assert json.loads(file.read_text())["config"] == data["config"], "it records the new names"
+
+
+def test_a_run_from_before_newer_settings_is_resumed(tmp_path: Path) -> None:
+    config = configured("grpo", None, [*START, f"out={tmp_path}"])
+    RunFolder(tmp_path, "grpo").begin(config)
+    file = tmp_path / "config.json"
+    data = json.loads(file.read_text())
+    data["config"]["hardware"]["attention"] = None  # as it was recorded until 0.1
+    del data["config"]["parallel"], data["config"]["optimizer"]["kind"]
+    file.write_text(json.dumps(data))
+    assert RunFolder(tmp_path, "grpo").resume(config, may_change=MAY_CHANGE) is None
+    assert configured("grpo", file) == config
 
 
 @pytest.mark.slow
