@@ -141,7 +141,7 @@ def train_one(named: tuple[str, TrainConfig]) -> None:
 
 
 def numbers(folder: Path) -> list[dict[str, float]]:
-    clocks = ("seconds", "idle", "tokens_per", "time")
+    clocks = ("seconds", "idle", "tokens_per", "time", "memory", "perf")
     lines = read_metrics(folder / "metrics.jsonl")
     return [{name: value for name, value in line.items() if not name.startswith(clocks)} for line in lines]
 

@@ -52,8 +52,9 @@ def killed_and_resumed(target: Any, config: Any, after: list[int], seed: int) ->
 def state(folder: Path, algorithm: str) -> tuple[bytes, Any, list[dict[str, Any]]]:
     """Weights, everything else that a next step would depend on, and what was logged but for the time it took."""
     latest = RunFolder(folder, algorithm).checkpoints.latest()
+    clocks = ("seconds", "idle", "tokens_per", "memory", "perf")
     logged = [
-        {name: value for name, value in line.items() if not name.startswith(("seconds", "idle", "tokens_per"))}
+        {name: value for name, value in line.items() if not name.startswith(clocks)}
         for line in read_metrics(folder / "metrics.jsonl")
     ]
     weights = (folder / "model" / "model.safetensors").read_bytes()
