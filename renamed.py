@@ -69,7 +69,8 @@ def with_new_names(given: Mapping[str, Any], *models: type[Any], report: Report,
 
 def _is_former(key: str, value: Any, models: tuple[type[Any], ...]) -> bool:
     """Return whether a name that belongs to a table today is used for the single value that had it before."""
-    return not isinstance(value, Mapping) and any(_tables(model, key) for model in models)
+    table = isinstance(value, Mapping) or hasattr(type(value), "renamed")
+    return not table and any(_tables(model, key) for model in models)
 
 
 def _within(value: Any, tables: tuple[type[Any], ...], report: Report, key: str) -> Any:

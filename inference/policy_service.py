@@ -106,7 +106,11 @@ class PolicyService:
         except Exception as error:
             answer |= {"error": "", "text": f"{type(error).__name__}: {error}"}
         with contextlib.suppress(ConnectionError):
-            await send(writer, answer)
+            try:
+                await send(writer, answer)
+            except (TypeError, ValueError) as error:  # without an answer, the client would wait in vain
+                said = f"a completion cannot be sent: {type(error).__name__}: {error}"
+                await send(writer, {"id": message["id"], "error": "", "text": said})
 
 
 class PolicyConnection:

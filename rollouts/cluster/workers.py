@@ -79,7 +79,7 @@ class Workers:
             while True:
                 if self._fatal is not None:
                     raise type(self._fatal)(str(self._fatal))
-                free = [worker for worker in self.live if worker.leases < worker.seats]
+                free = [worker for worker in self.live if worker.leases < worker.seats and not worker.lost.done()]
                 if free:
                     chosen = min(free, key=lambda worker: worker.leases)
                     chosen.leases += 1

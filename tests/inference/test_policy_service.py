@@ -7,6 +7,7 @@ import pickle
 import struct
 from collections.abc import AsyncIterator, Sequence
 
+import numpy as np
 import pytest
 
 from turnwise.errors import InfrastructureError, PolicyServerError, PromptTooLongError
@@ -205,3 +206,16 @@ async def test_a_policy_on_servers_is_made_again_elsewhere_unless_its_weights_ch
     assert (made.limits.patience, made.limits.request) == (5.0, 7.0)
     await policy.begin_version(1, adapter="v1")
     assert policy.recipe() is None, "only this process knows which weights a server has"
+
+
+async def test_a_completion_that_cannot_be_sent_is_an_error_and_no_silence(
+    service: PolicyService, connection: PolicyConnection
+) -> None:
+    class Odd(Scripted):
+        async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
+            return Completion((1,), (np.float32(-0.5),), (0,), Finish.STOP, 0.0)  # type: ignore[arg-type]
+
+    policy = connection.policy(service.offer(Odd()), None)
+    async with asyncio.timeout(10):
+        with pytest.raises(InfrastructureError, match="a completion cannot be sent: TypeError"):
+            await policy.generate((1, 2), Sampling(max_tokens=2))

@@ -38,6 +38,7 @@ ray = pytest.importorskip("ray", reason="turnwise[ray] is not installed")
 from turnwise.rollouts.cluster import pool as cluster_pool  # noqa: E402
 from turnwise.rollouts.cluster import workers as cluster_workers  # noqa: E402
 from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
+from turnwise.rollouts.cluster.workers import LiveWorker, Workers  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")]
 ENV = "turnwise/Maze-v0"
@@ -276,6 +277,16 @@ async def test_a_worker_that_gives_no_sign_of_life_is_replaced(cluster: Any) -> 
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_that_has_just_died_gets_no_more_episodes() -> None:
+    config, idle = on(workers=2), asyncio.Condition()
+    workers = Workers.__new__(Workers)
+    workers._config, workers._fatal, workers._changed = config, None, idle
+    dead, alive = LiveWorker(None, 2, 1), LiveWorker(None, 2, 2)
+    workers.live, alive.leases = [dead, alive], 1
+    dead.lost.set_result("killed")
+    assert await workers.acquire() is alive, "although the dead one has fewer leases until its keeper has noticed"
 
 
 def test_without_ray_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

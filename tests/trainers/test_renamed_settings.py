@@ -15,6 +15,7 @@ import turnwise as tw
 from turnwise.config import Config
 from turnwise.errors import ConfigError
 from turnwise.evals.curves import NEW_NAMES, NEW_VALUES, read_run
+from turnwise.rollouts.options import RolloutsConfig
 from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.on_policy import OnPolicyConfig
@@ -22,6 +23,7 @@ from turnwise.trainers.options import configured
 from turnwise.trainers.registry import ALGORITHMS
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.run_folder import RunFolder
+from turnwise.trainers.run.settings import MAY_CHANGE
 
 from . import small
 
@@ -115,6 +117,11 @@ def test_the_name_of_a_table_is_a_former_setting_where_it_is_no_table() -> None:
     with warned() as said:
         config = ArcherConfig.model_validate({**start, "rollouts": {"engine": "ray"}, "episodes_per_step": 7})
     assert (config.episodes_per_step, config.rollouts.engine, said) == (7, "ray", [])
+    with warned() as said:
+        config = ArcherConfig.model_validate(
+            {**start, "rollouts": RolloutsConfig(engine="ray"), "episodes_per_step": 7}
+        )
+    assert (config.episodes_per_step, config.rollouts.engine, said) == (7, "ray", [])
 
 
 def test_an_unknown_setting_suggests_new_names() -> None:
@@ -148,6 +155,18 @@ def test_an_older_run_is_resumed_without_a_warning(tmp_path: Path) -> None:
     assert configured("grpo", file) == config
     assert RunFolder(tmp_path, "grpo").resume(config, may_change=[]) is None
     assert json.loads(file.read_text())["config"] == data["config"], "it records the new names"
+
+
+def test_a_run_from_before_newer_settings_is_resumed(tmp_path: Path) -> None:
+    config = configured("grpo", None, [*START, f"out={tmp_path}"])
+    RunFolder(tmp_path, "grpo").begin(config)
+    file = tmp_path / "config.json"
+    data = json.loads(file.read_text())
+    data["config"]["hardware"]["attention"] = None  # as it was recorded until 0.1
+    del data["config"]["parallel"], data["config"]["optimizer"]["kind"]
+    file.write_text(json.dumps(data))
+    assert RunFolder(tmp_path, "grpo").resume(config, may_change=MAY_CHANGE) is None
+    assert configured("grpo", file) == config
 
 
 @pytest.mark.slow

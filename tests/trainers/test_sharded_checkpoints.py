@@ -8,12 +8,15 @@ import pickle
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.filesystem import _StorageInfo
+from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata, MetadataIndex
 
 from turnwise.errors import CheckpointError
 from turnwise.trainers import on_policy
@@ -114,14 +117,36 @@ def test_torn_shards_are_never_resumed(tmp_path: Path, cloned: Path) -> None:
 
 
 class Evil:
+    def __init__(self, mark: Path | None = None) -> None:
+        self.mark = mark
+
     def __reduce__(self) -> Any:
-        return os.system, ("true",)
+        return os.system, ("true" if self.mark is None else f"touch '{self.mark}'",)
 
 
 def test_reading_the_description_of_shards_runs_no_code(tmp_path: Path) -> None:
     (tmp_path / ".metadata").write_bytes(pickle.dumps(Evil()))
     with pytest.raises(CheckpointError, match="does not belong in a checkpoint"):
         read_shards(tmp_path, torch.nn.Linear(1, 1), [], alone=True)
+
+
+def test_reading_shards_runs_no_code_either(tmp_path: Path) -> None:
+    torch.save(Evil(tmp_path / "ran"), tmp_path / "__0_0.distcp")
+    place = _StorageInfo("__0_0.distcp", 0, (tmp_path / "__0_0.distcp").stat().st_size)
+    described = Metadata({"model/weight": BytesStorageMetadata()}, storage_data={MetadataIndex("model/weight"): place})
+    (tmp_path / ".metadata").write_bytes(pickle.dumps(described))
+    with pytest.raises(CheckpointError, match="other than tensors: model/weight"):
+        read_shards(tmp_path, torch.nn.Linear(1, 1, bias=False), [], alone=True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_reading_the_description_of_shards_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a_strangers_module.py").write_text("class Any: pass")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / ".metadata").write_bytes(b"ca_strangers_module\nAny\n.")
+    with pytest.raises(CheckpointError, match=r"a_strangers_module\.Any does not belong in a checkpoint"):
+        read_shards(tmp_path, torch.nn.Linear(1, 1), [], alone=True)
+    assert "a_strangers_module" not in sys.modules
 
 
 @pytest.mark.shift

@@ -138,7 +138,9 @@ class CurriculumSampler(TaskSampler):
         for group in groups:
             for episode in (*group.members, *group.failed):
                 template = episode.task.template if self.curriculum.by == "template" else None
-                number = place[episode.task.level, template]
+                number = place.get((episode.task.level, template))
+                if number is None:  # restarted from a stored episode, of a kind that is not drawn here
+                    continue
                 self._attempts[number] += 1
                 self._solved[number] += episode.trainable and episode.success
 

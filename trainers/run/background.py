@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+
+from ...logs import tell
+
+LOG = logging.getLogger(__name__)
 
 
 class Background:
@@ -31,6 +36,15 @@ class Background:
         running, self._running = self._running, None
         if running is not None:
             running.result()
+
+    def close(self) -> None:
+        """Wait for the work that is running; its error is only reported, since another may be ending the run."""
+        try:
+            self.wait()
+        except Exception as error:
+            tell(LOG, "remark", f"warning: {error}")
+        if self._thread is not None:
+            self._thread.shutdown()
 
     def check(self) -> None:
         """Raise the error of finished work, without waiting."""

@@ -34,6 +34,11 @@ class HardwareConfig(Config):
     chosen: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Settings that the profile filled in, by name. The run writes it; changing it has no effect."""
 
+    @pydantic.field_validator("attention", mode="before")
+    @classmethod
+    def _recorded(cls, attention: Any) -> Any:
+        return "auto" if attention is None else attention  # as release 0.1 recorded the default
+
 
 def profiled(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the given settings of a run, completed by those of its profile.

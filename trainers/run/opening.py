@@ -172,6 +172,8 @@ async def _opened(
     every, background = config.checkpoint_every, Background(enabled=config.checkpoint_in_background)
     parts = (folder.checkpoints, files, start, learner, sampler, collector, world)
     state = _shared(RunState(*parts, config.steps, every, background, resumed), together)
+    # Before the processes part, and the folder is free for another run.
+    stack.callback(background.close)
     _guard(stack, state, pool, collector)
     run = Run(
         config=config,

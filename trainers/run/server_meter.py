@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from ...errors import TurnwiseError
 from ...inference.serving.server import Counting, Sampler, ServerLoad
@@ -41,8 +41,7 @@ class ServerMeter:
             yield
         finally:
             asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await asking
+            await asyncio.wait([asking])  # not ``await asking``: a Ctrl-C meanwhile would look like the end of it
         if self._seen and any(self._seen):
             self._seen.append(await self._ask())
 

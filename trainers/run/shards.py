@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
-from torch.distributed.checkpoint.metadata import StorageMeta
+from torch.distributed.checkpoint.metadata import StorageMeta, TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
@@ -32,6 +32,8 @@ from .checkpoint import file_digest
 MODEL, OPTIMIZER = "model/", "optimizer/"
 """Prefixes of names: ``model/NAME`` and ``optimizer/INDEX/MOMENT``, where INDEX counts the trained parameters."""
 
+DESCRIPTIONS = ("torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem")
+"""Modules of torch whose data classes describe shards."""
 PLAIN = {
     ("torch", "Size"),
     ("torch.serialization", "_get_layout"),
@@ -120,6 +122,9 @@ def read_shards(folder: Path, model: Any, parameters: Sequence[Tensor], *, alone
     try:
         with _quiet():
             described = reader.read_metadata().state_dict_metadata
+            # torch unpickles whatever is described as bytes, and would so run the code of a stranger's checkpoint.
+            if odd := [name for name, found in described.items() if not isinstance(found, TensorStorageMetadata)]:
+                raise CheckpointError(f"the shards in {folder} hold something other than tensors: {odd[0]}")
             weights = {MODEL + name: value for name, value in own_weights(model).items()}
             there = {name for name in described if name.startswith(MODEL)}
             if there and there != set(weights):
@@ -153,12 +158,13 @@ class _Unpickler(pickle.Unpickler):
     """Creates only the plain classes that describe shards."""
 
     def find_class(self, module: str, name: str) -> Any:
-        found = super().find_class(module, name)
-        described = module in ("torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem")
-        if isinstance(found, torch.dtype) or (module, name) in PLAIN or (described and is_dataclass(found)):
-            return found
-        if described and isinstance(found, type) and issubclass(found, Enum):
-            return found
+        described = module in DESCRIPTIONS
+        if (module, name) in PLAIN or described or module == "torch":  # first, since to find a class imports its module
+            found = super().find_class(module, name)
+            if isinstance(found, torch.dtype) or (module, name) in PLAIN or (described and is_dataclass(found)):
+                return found
+            if described and isinstance(found, type) and issubclass(found, Enum):
+                return found
         raise pickle.UnpicklingError(f"{module}.{name} does not belong in a checkpoint")
 
 

@@ -110,6 +110,8 @@ class RunState:
         mark = self._mark()
         # Process 0 decides: writing the model gathers shards from all processes, which hang if one of them skips it.
         if not self.world.broadcast(self._saved == mark):
+            # First, since to begin a checkpoint is to remove the folders of unfinished ones, and its copy needs memory.
+            self.background.wait()
             self.background.run(self._writing())
             self._saved = mark
         if wait:

@@ -104,6 +104,12 @@ def test_an_attempt_that_the_policy_did_not_finish_failed_and_a_lost_one_says_no
         assert drawn.success == pytest.approx([1 / 2, 1 / 3, 1 / 2])
 
 
+def test_a_restart_from_a_stored_task_of_another_kind_says_nothing() -> None:
+    drawn = sampler(memory=1.0, levels=[1, 2])
+    drawn.observe(attempts([(level(3), True), (level(1), True)]))
+    assert drawn.success == pytest.approx([2 / 3, 1 / 2])
+
+
 def test_templates_can_be_kinds() -> None:
     drawn = CurriculumSampler(Templated(), Curriculum(by="template", floor=0.0))
     assert len(drawn.kinds) == 6

@@ -115,3 +115,23 @@ async def test_the_real_server_prints_what_is_read(vllm_server: VllmProcess) -> 
     assert after is not None
     assert after.queried == before.queried + 199
     assert (after.running, after.waiting) == (0, 0)
+
+
+async def test_a_ctrl_c_while_the_watch_ends_is_heard() -> None:
+    class Lingering(Server):
+        async def load(self) -> Any:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                await asyncio.sleep(0.05)
+                raise
+
+    async def step() -> None:
+        server: Any = Lingering("a", [None])
+        async with ServerMeter([server]).watching():
+            await asyncio.sleep(0.01)  # it asks by now
+            asyncio.get_running_loop().call_later(0.01, task.cancel)
+
+    task = asyncio.create_task(step())
+    with pytest.raises(asyncio.CancelledError):
+        await task
