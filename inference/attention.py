@@ -62,6 +62,8 @@ def transformers_name(choice: Attention, device: torch.device) -> str | None:
     """
     if choice == "flex" and device.type == "cpu":
         raise UsageError("attention = flex has no gradient on a CPU; choose auto or sdpa, which need no mask either")
+    if choice == "flash_attention_2" and not is_flash_attn_2_available():
+        raise UsageError("attention = flash_attention_2 needs the package flash-attn and a GPU; choose auto or sdpa")
     if choice != "flash":
         names = {"auto": None, "flex": "flex_attention"}
         return names.get(choice, choice)

@@ -138,7 +138,8 @@ class OnPolicyConfig(PolicyConfig):
         learning = max(self.steps - (self.values.warmup if self.algorithm.needs_values else 0), 1)
         updates = learning * self.epochs * parts_of(self.tasks_per_step * self.group_size, self.minibatch)
         optimizer, correction = self.optimizer.until(updates), self.loss.is_mode
-        return Plan(self.algorithm.name, optimizer, self.overlap, many_processes=True, correction=correction)
+        many = not isinstance(self.algorithm, IStar)  # its second copy of the policy is not sharded
+        return Plan(self.algorithm.name, optimizer, self.overlap, many_processes=many, correction=correction)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ class ClusterConnection:
 
     def _start(self) -> None:
         config, needs = self._config, self._config.resources
+        # Ray says at every start that it protects the cluster by a token, and how to turn that off.
+        logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
         _remove_abandoned()
         self._folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-", dir=_short()))
         try:

@@ -29,7 +29,8 @@ from .test_resume import finish, killed_and_resumed, same, state
 
 
 def config(name: str, **changes: Any) -> OnPolicyConfig:
-    return OnPolicyConfig.model_validate({"env": "e", "model": "m", "algorithm": {"name": name}} | changes)
+    teacher = {"teacher": "none"} if name == "distill" else {}
+    return OnPolicyConfig.model_validate({"env": "e", "model": "m", "algorithm": {"name": name, **teacher}} | changes)
 
 
 def running(out: Path, model: Path, name: str, **changes: Any) -> OnPolicyConfig:
@@ -176,7 +177,7 @@ def test_modulators_follow_the_algorithm_in_order() -> None:
 
 def test_nothing_to_learn_from_is_no_error() -> None:
     for name in ALGORITHMS:
-        critic = Fitted() if ALGORITHMS[name].needs_values else None
+        critic = Fitted() if ALGORITHMS[name].needs_values or name == "istar" else None
         chosen = config(name, values={"warmup": 0}, loss={"kl": {"coef": 0.0}})
         assert iterate(chosen, parts(Bigram(), critic=critic), [], version=0)["updates"] == 0
 
@@ -196,7 +197,7 @@ def test_an_episode_of_two_players_is_refused_before_anything_is_learned(name: s
     played = group.members[0]
     other = replace(played.turns[0], prompt_ids=(5,), seat="opponent", reward=-1.0)
     mixed = replace(group, members=(replace(played, turns=(*played.turns, other)), *group.members[1:]))
-    critic = Fitted() if ALGORITHMS[name].needs_values else None
+    critic = Fitted() if ALGORITHMS[name].needs_values or name == "istar" else None
     with pytest.raises(UsageError, match=r"episode g0-0 .* seats agent, opponent, .* train on one episode per seat"):
         iterate(config(name), parts(model, critic=critic), [mixed], version=0)
     assert torch.equal(model.table, before)
