@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ..errors import UsageError
 
-PACKAGES = frozenset({"peft", "safetensors", "tensorboard", "tokenizers", "torch", "transformers"})
+PACKAGES = frozenset({"accelerate", "peft", "safetensors", "tensorboard", "tokenizers", "torch", "transformers"})
 """The top-level modules that the extra installs. Together they take several times the space of everything else."""
 INSTALL = (
     "pip install 'turnwise[train]' (without a GPU, first: pip install torch --index-url "

@@ -22,13 +22,15 @@ MODULES = sorted(
 )
 INSIDE_SANDBOXES = "turnwise.envs.code.inside."
 """Modules that are copied into sandboxes, beside what they import; they have no examples."""
+FOR_GPUS = "turnwise.trainers.learning.row_kernels"
+"""A module of Triton kernels; it can be imported where torch is a build for GPUs."""
 INSIDE_VLLM = "turnwise.inference.serving.worker."
 """Modules that a server of vLLM loads; they can be imported where it can."""
 
 
 FOLDERS: dict[str, list[str]] = {}
 for module in MODULES:
-    if not module.startswith((INSIDE_SANDBOXES, INSIDE_VLLM)):
+    if not module.startswith((INSIDE_SANDBOXES, INSIDE_VLLM, FOR_GPUS)):
         FOLDERS.setdefault(module.split(".")[1] if module.count(".") > 1 else "root", []).append(module)
 
 

@@ -39,7 +39,7 @@ TRAINERS = {
     "registry": -1,
     "learning": 0,
     "weights": 1,
-    "planning": 0,
+    "planning": 1,
     "critics": 1,
     "collect": 1,
     "run": 2,

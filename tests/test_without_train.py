@@ -18,12 +18,14 @@ from .test_structure import modules
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCAL_MODELS = {
+    "inference.attention",
     "inference.continuous",
     "inference.kv_cache",
     "inference.models",
     "inference.nano",
     "inference.precision",
     "inference.serving.worker.turnwise_vllm_worker",
+    "inference.side_stream",
     "inference.transformers_policy",
     "inference.value_guided",
 }

@@ -16,7 +16,8 @@ from .critics.token_values import ValuesConfig
 from .critics.utterance import CriticConfig
 from .learning.objective import LossConfig
 from .run.kept_episodes import refuse_keeping
-from .run.settings import MAY_CHANGE, Plan, PolicyConfig, refuse_greedy
+from .run.may_change import MAY_CHANGE
+from .run.settings import Plan, PolicyConfig, refuse_greedy
 
 
 class CriticPretrainingConfig(Config):

@@ -25,10 +25,11 @@ from .learning.learner import Update
 from .learning.rows import Rows
 from .registry import one_of, rules
 from .run.conclusion import RunResult
+from .run.may_change import MAY_CHANGE
 from .run.model_files import ModelFiles, Start
 from .run.offline import OfflineConfig, OfflineTrainer, as_said
 from .run.run import Run
-from .run.settings import MAY_CHANGE, Plan
+from .run.settings import Plan
 from .run.training import train_with
 from .script import script
 

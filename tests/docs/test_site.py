@@ -16,7 +16,7 @@ from turnwise.cli import COMMANDS, build_app
 from turnwise.config import config_types_in
 from turnwise.rollouts.store import READABLE, VERSION
 from turnwise.trainers.registry import ALGORITHMS
-from turnwise.trainers.run.checkpoint import FORMAT
+from turnwise.trainers.run.checkpoint import FORMAT, SHARDED_FORMAT
 
 from ..test_structure import FACADES, modules, tree
 
@@ -129,4 +129,5 @@ def test_the_api_reference_has_every_public_name() -> None:
 def test_the_page_on_versions_has_those_of_the_code() -> None:
     page = " ".join((ROOT / "docs" / "versioning.md").read_text(encoding="utf-8").split())
     assert f"writes version {VERSION} and reads {', '.join(map(str, READABLE[:-1]))} and {READABLE[-1]};" in page
-    assert f"(`{FORMAT}`)" in page
+    assert f"`{FORMAT}`" in page
+    assert f"`{SHARDED_FORMAT}`" in page

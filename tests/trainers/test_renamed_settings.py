@@ -21,9 +21,9 @@ from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.on_policy import OnPolicyConfig
 from turnwise.trainers.options import configured
 from turnwise.trainers.registry import ALGORITHMS
+from turnwise.trainers.run.may_change import MAY_CHANGE
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.run_folder import RunFolder
-from turnwise.trainers.run.settings import MAY_CHANGE
 
 from . import small
 

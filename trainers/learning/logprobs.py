@@ -79,9 +79,8 @@ def score(
 
     def measured(hidden_BLH: Tensor) -> Tensor:
         assert layer is not None
-        dtype = head or autocast or layer.weight.dtype
+        dtype, hidden_NH = head or autocast or layer.weight.dtype, hidden_BLH.flatten(0, 1)[place_N]
         options: dict[str, Any] = {"bias_V": layer.bias, "dtype": dtype, "entropy_gradient": entropy_gradient}
-        hidden_NH = hidden_BLH.flatten(0, 1)[place_N]
         return torch.stack(head_logp(hidden_NH, layer.weight, ids_N, temperature or 1.0, **options))
 
     instead = measured if chunked else None if head is None else _product_in(layer, head)

@@ -157,7 +157,7 @@ async def _opened(
     measured = held_out(family, config.eval.split, config.eval.levels or config.levels, config.eval.episodes)
     learner = Learner(model, plan.optimizer, temperature=config.agent.temperature, dump=folder.dump, world=world)
     seed_generators(config.seed)
-    step = resumed.step if resumed is not None else 0
+    step = 0 if resumed is None else resumed.step
     actor = _actor(config, plan, files, start, own, learner, tools, step)
     options = config.episodes.options(seed=round_seed("train", config.seed))
     source = Source(pool, actor.agent, sampler, options, config.steps, config.seed)
@@ -172,8 +172,7 @@ async def _opened(
     every, background = config.checkpoint_every, Background(enabled=config.checkpoint_in_background)
     parts = (folder.checkpoints, files, start, learner, sampler, collector, world)
     state = _shared(RunState(*parts, config.steps, every, background, resumed), together)
-    # Before the processes part, and the folder is free for another run.
-    stack.callback(background.close)
+    stack.callback(background.close)  # before the processes part, and the folder is free for another run
     _guard(stack, state, pool, collector)
     run = Run(
         config=config,

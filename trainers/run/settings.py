@@ -29,45 +29,9 @@ from ..learning.lora import LoraConfig
 from ..learning.parallel_config import ParallelConfig
 from .hardware import HardwareConfig, profiled
 from .kept_episodes import Keep
+from .may_change import MAY_CHANGE
 from .model_files import ModelFiles, Start
 from .servers import ServerConfig
-
-MAY_CHANGE = (
-    "out",
-    "resume",
-    "steps",
-    "eval",
-    "checkpoint_every",
-    "keep_checkpoints",
-    "keep_episodes",
-    "progress",
-    "tensorboard",
-    "episodes.concurrency",
-    "episodes.turn_timeout",
-    "episodes.env_timeout",
-    "episodes.episode_timeout",
-    "episodes.retries",
-    "checkpoint_in_background",
-    "rollouts",
-    "threads",
-    "profile_steps",
-    "device",
-    "hardware",
-    "agent.max_batch",
-    "agent.threaded",
-    "server",
-    "optimizer.microbatch_tokens",
-    "optimizer.layout",
-    "optimizer.recompute",
-    "parallel.replicas",
-    "parallel.reshard",
-    "parallel.offload",
-    "parallel.timeout",
-    "is_mode",
-    "loss.is_mode",
-)
-"""Settings that a resumed run may change: they affect results only in the last digits (but a linear schedule ends at
-``steps``, and ``is_mode`` follows ``server``)."""
 
 
 class EpisodeConfig(Config):
