@@ -104,10 +104,11 @@ async def test_a_session_keeps_to_one_replica_and_sessions_spread(serve: Serve) 
             homes[asked.headers["x-session-id"]].add(server.url)
     assert all(len(home) == 1 for home in homes.values()), "a session went to several replicas"
     assert all(len(server.asked) >= 9 for server in servers), "sessions do not spread"
+    # The first session finds every replica below the bound, so it is where its hash says; later ones may have moved on.
     other = policy_of(*reversed(servers))
-    await other.generate(PROMPT, Sampling(max_tokens=1), session="episode-7")
-    again = next(server for server in servers if server.url in homes["episode-7"])
-    assert again.asked[-1].headers["x-session-id"] == "episode-7", "another process sends a session elsewhere"
+    await other.generate(PROMPT, Sampling(max_tokens=1), session="episode-0")
+    again = next(server for server in servers if server.url in homes["episode-0"])
+    assert again.asked[-1].headers["x-session-id"] == "episode-0", "another process sends a session elsewhere"
 
 
 async def test_only_the_sessions_of_a_lost_replica_move(serve: Serve) -> None:
