@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import weakref
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ....errors import EnvironmentDiedError, ToolError
@@ -265,7 +266,7 @@ class ChromiumBrowser:
 
     async def type(self, text: str) -> None:
         """Type into the focused element."""
-        await self._act(typing(self.window.page, text))
+        await self._act(typing(self.window.page, text, self.window.tab.rested))
 
     async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
         """Click a point of the window, in pixels."""
@@ -308,12 +309,13 @@ class ChromiumBrowser:
             LOOP.submit(self.pool.leave(self.slot))
 
 
-async def typing(page: Shown, text: str) -> None:
+async def typing(page: Shown, text: str, entered: Callable[[], Awaitable[object]] | None = None) -> None:
     """Type into the focused element; insert most of a long text at once, since every key takes milliseconds.
 
     Args:
         page: Playwright's page.
         text: text to type.
+        entered: called after each line break, to wait for the page that it may lead to; the rest is typed there.
     """
     if len(text) <= KEYS:
         await page.keyboard.type(text)
@@ -322,7 +324,13 @@ async def typing(page: Shown, text: str) -> None:
     for number, line in enumerate(re.split("[\r\n]", text, maxsplit=KEYS)):
         if number:
             await page.keyboard.press("Enter")
-        await page.keyboard.insert_text(line)
+            if entered is not None:
+                await entered()
+        if line:
+            # Chromium never answers if another page replaces the one that the text was meant for.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE / 1000):
+                    await page.keyboard.insert_text(line)
 
 
 def _left(pool: Pool, slot: BrowserSlot) -> None:

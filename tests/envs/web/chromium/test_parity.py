@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 import turnwise as tw
 from turnwise.envs.web.browser import Wanted
-from turnwise.envs.web.chromium.browser import open_browser
+from turnwise.envs.web.chromium.browser import open_browser, typing
 from turnwise.envs.web.env import WebEnv
 from turnwise.envs.web.html.browser import HtmlBrowser
 from turnwise.envs.web.page import Node, Page, as_text
@@ -202,4 +203,29 @@ async def test_what_is_rare_comes_to_the_same() -> None:
         await each.focus(field.ref)
     await alike("type", "lamp " * 60 + "\n")
     assert (await browsers[0].look(Wanted())).url != url, "the line break sent the form"
+    await alike("goto", url)
+    for each in browsers:
+        [field] = [one for one in (await each.look(Wanted())).walk() if one.role in ("textbox", "searchbox")][:1]
+        await each.focus(field.ref)
+    await alike("type", "lamp " * 60 + "\nmore\n\nwords")
+    assert (await browsers[0].look(Wanted())).url != url, "the rest was typed where the line break led"
     await browsers[1].close()
+
+
+async def test_text_for_a_page_that_was_replaced_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chromium answers no insertion into a page that goes away: this ended steps at their time limit."""
+    keys: list[str] = []
+
+    class Keyboard:
+        async def press(self, key: str) -> None:
+            keys.append(key)
+
+        async def insert_text(self, text: str) -> None:
+            keys.append(text)
+            if text == "lost":
+                await asyncio.Event().wait()
+
+    monkeypatch.setattr("turnwise.envs.web.chromium.browser.PATIENCE", 10)
+    long = "lamp " * 60
+    await typing(cast("Any", SimpleNamespace(keyboard=Keyboard())), f"{long}\nlost\n\nkept")
+    assert keys == [long, "Enter", "lost", "Enter", "Enter", "kept"]
