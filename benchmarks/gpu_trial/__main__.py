@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trial import LINES, Trial, lines_of, write_report
 from wheels import collect
 
 HERE = Path(__file__).resolve().parent
@@ -32,11 +31,14 @@ def main() -> int:
     chosen = words.parts.split(",")
     if unknown := [part for part in chosen if part not in PARTS]:
         parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
-    import torch
+    import torch  # here and below: imports take seconds, and a refusal should not
 
     if not words.plan and not torch.cuda.is_available():
         print("gpu-trial: torch sees no GPU here; --plan runs the parts at nano shapes on the CPU", file=sys.stderr)
         return 2
+    from trial import LINES, lines_of, write_report
+
+    print(f"lines: {LINES}", flush=True)
     words.out.mkdir(parents=True, exist_ok=True)
     for part in chosen:
         _run(part, words.out, plan=words.plan, minutes=words.minutes or PARTS[part])
@@ -49,6 +51,8 @@ def main() -> int:
 
 def _run(part: str, out: Path, *, plan: bool, minutes: float) -> None:
     """Run one part; its failure or time limit is a line, and the next part runs all the same."""
+    from trial import Trial
+
     command = [sys.executable, "-W", "ignore", str(HERE / f"{part}.py"), str(out), *(["--plan"] if plan else [])]
     print(f"{part} (at most {minutes:g} min)", flush=True)
     log = out / f"{part}.log"
@@ -68,5 +72,4 @@ def _run(part: str, out: Path, *, plan: bool, minutes: float) -> None:
 
 
 if __name__ == "__main__":
-    print(f"lines: {LINES}", flush=True)
     sys.exit(main())
