@@ -12,7 +12,9 @@ CERTIFIES, IN_PARTS = (f"tests/envs/test_builtin.py::test_it_certifies{rest}" fo
 FIRST_LOOK = "tests/envs/miniwob/test_first_look.py::test_every_page_shows_the_same_to_a_late_first_look"
 VOCABULARY = "tests/trainers/test_configs.py::test_a_vocabulary_has_room_for_what_the_demonstrators_say"
 
+GPU_TRIAL = "tests/benchmarks/test_gpu_trial.py::test_"
 IN_SHIFTS: Mapping[str, float] = {
+    "tests/envs/web/test_attacks.py::test_every_attempt_is_scored_in_chromium": 160,
     f"{VOCABULARY}[bc-web]": 128,
     f"{IN_PARTS}[chromium-0]": 120,
     f"{CERTIFIES}[turnwise/CodeSynthesis-v1]": 110,
@@ -25,12 +27,22 @@ IN_SHIFTS: Mapping[str, float] = {
     **{f"{FIRST_LOOK}[{part}]": 77 for part in range(4)},
     f"{IN_PARTS}[chromium-2]": 61,
     f"{CERTIFIES}[turnwise/CodeShell-v2]": 53,
+    "tests/tasks/games/test_wordle.py::test_the_oracle_finds_every_secret_in_six[5-3.64-6]": 65,
+    "tests/tasks/apps/test_how_many_tasks.py::test_there_are_a_hundred_thousand_different_tasks": 50,
+    f"{GPU_TRIAL}without_vllm_and_trl_their_checks_say_so[serving]": 45,
     "tests/benchmarks/test_study.py::test_a_study_runs_resumes_and_reports": 40,
+    f"{GPU_TRIAL}a_part_beyond_its_limit_is_a_line_and_the_report_is_written": 37,
+    "tests/examples/test_examples.py::test_a_model_trains_on_code_that_runs_in_sandboxes": 37,
+    **{f"{IN_PARTS}[repair-{part}]": 37 for part in range(4)},
+    f"{GPU_TRIAL}the_plan_runs_every_check[correctness]": 31,
+    f"{GPU_TRIAL}the_plan_runs_every_check[speed]": 28,
+    f"{CERTIFIES}[turnwise/Apps-v2]": 30,
+    f"{CERTIFIES}[turnwise/Search-v1]": 23,
     "mcp": 36,
 }
 """Seconds by node id, or by the key that tests share, for their sum."""
 IN_CORE: Mapping[str, float] = {
-    "tests/test_public_surface.py::test_users_of_the_facades_see_the_true_types": 46,
-    "tests/examples/test_examples.py::test_a_model_trains_on_code_that_runs_in_sandboxes": 37,
+    "tests/trainers/test_processes.py::test_two_processes_learn_what_one_does": 40,
+    "tests/commands/test_train.py::test_ctrl_c_leaves_a_run_that_resumes": 17,
 }
 """Seconds by node id."""

@@ -19,7 +19,7 @@ import pytest
 
 from .long_tests import IN_CORE, IN_SHIFTS
 
-SHIFTS = 4
+SHIFTS = 6
 KNOWN = pytest.StashKey[frozenset[str]]()
 """Names of all collected tests, before others' shifts are deselected, and keys of their shifts."""
 CHOICES = ("all", "core", "commit", *(str(number) for number in range(1, SHIFTS + 1)))

@@ -70,6 +70,7 @@ def test_costs_add_up_over_the_steps_before_an_evaluation(bench: Any, tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_it_goes_on_where_it_stopped_and_only_with_the_same_settings(
     bench: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

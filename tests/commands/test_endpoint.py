@@ -66,6 +66,7 @@ def test_bad_input_is_one_line(run: Run, model: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_the_endpoint_serves_records_and_ends_with_ctrl_c(model: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "turnwise.cli", "endpoint", "-p", str(model), "--port", "0", "--max-tokens", "3"]
     environment = {**os.environ, "TURNWISE_ENDPOINT_KEY": "a-key-of-some-length"}

@@ -26,19 +26,26 @@ CORE = frozenset(
     f"turnwise/{name}"
     for name in (
         "Maze-v0",
-        "TextNav-v0",
         "Wordle-v1",
-        "TwentyQuestionsLevels-v1",
         "GuessMyCityLevels-v1",
         "ChessEndgames-v1",
         "CarDealer-v2",
-        "Apps-v2",
-        "Search-v1",
         "MiniWoB-ClickTest2-v1",
     )
 )
 """The ids that stand for their families in the core; shifts certify all others."""
-HEAVY = ("turnwise/CodeShell-v2", "turnwise/BFCLMultiTurnBase-v0", "turnwise/WebHTML-v1")
+HEAVY = tuple(
+    f"turnwise/{name}"
+    for name in (
+        "Apps-v2",
+        "BFCLMultiTurnBase-v0",
+        "CodeShell-v2",
+        "Search-v1",
+        "TextNav-v0",
+        "TwentyQuestionsLevels-v1",
+        "WebHTML-v1",
+    )
+)
 """Families of which the core tries only ``GIST``."""
 GIST = ("begins", "episodes_play", "same_seed_same_episode", "null_at_floor", "near_misses_fail", "fork_is_independent")
 STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v1", "turnwise/Web-v1", "turnwise/CodeRepair-v2"

@@ -90,6 +90,7 @@ def test_bookshops_refuses_in_words() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_model_trains_on_code_that_runs_in_sandboxes(tmp_path: Path) -> None:
     try:
         shared_backend(None)

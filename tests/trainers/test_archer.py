@@ -129,6 +129,7 @@ def test_the_critic_learns_from_demonstrations_before_the_first_step(tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_pretraining_teaches_the_critic_the_value_of_demonstrations(tmp_path: Path, cloned: Path) -> None:
     wanted: dict[str, Any] = {"demonstrations": {"count": 8, "skills": [0.5]}, "critic_model": {"head": 8}}
     losses = []

@@ -144,6 +144,7 @@ def differences(one: Any, other: Any, name: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_critics_of_two_processes_learn_what_those_of_one_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
     started = (2, port(), str(tmp_path))

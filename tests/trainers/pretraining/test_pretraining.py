@@ -103,6 +103,7 @@ def test_a_resumed_run_ends_with_the_same_bits(whole: Path, tmp_path: Path, monk
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_run_that_was_killed_continues_from_its_checkpoint(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

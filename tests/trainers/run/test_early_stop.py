@@ -79,6 +79,7 @@ def test_a_run_that_stands_still_is_stopped_and_says_so(tmp_path: Path, cloned: 
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_resumed_it_is_over_and_with_more_patience_it_goes_on(tmp_path: Path, cloned: Path) -> None:
     whole = loop.train(unmoved(tmp_path / "whole", cloned, eval={"patience": 3}))
     loop.train(unmoved(tmp_path / "run", cloned, eval={"patience": 2}))
