@@ -85,6 +85,7 @@ PROGRAMS = [page for page in PAGES if page not in ELSEWHERE and any(each[0] == "
 """Pages whose Python runs by itself. What needs the page's commands before it is run in tests/docs."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PROGRAMS, ids=name)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page run in order, in one namespace, in a directory with the files that the page shows."""
@@ -104,6 +105,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             exec(compile("\n" * line + text, str(page), "exec"), vars(module))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_commands_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))

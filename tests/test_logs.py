@@ -281,6 +281,7 @@ def test_steps_are_a_bar_lines_or_events_and_never_two_of_them(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--log-format", "json"), ("--log-format=json", "--log-level=error")])
 def test_the_options_of_a_command(words: tuple[str, ...], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "turnwise", "replay", str(tmp_path), *words]

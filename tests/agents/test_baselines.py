@@ -104,6 +104,7 @@ def test_equal_texts_need_no_replacement(text: str) -> None:
     assert edited(Action(text), {}) == Action(text)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.from_regex(r"\A[a-z]{1,8}\Z"), st.from_regex(r"\A[0-9a-z]{1,8}\Z"), max_size=5), st.text())
 def test_editing_is_total(edits: dict[str, str], text: str) -> None:
     call = ToolCall("act", {"text": text, "n": 3, "x": 2.5, "on": True, "none": None, "parts": [text, {"a": text}]})

@@ -67,6 +67,7 @@ def test_a_malformed_call_becomes_a_problem_that_says_how_to_write_it(source: st
     assert not action.tool_calls
 
 
+@pytest.mark.slow
 @given(said=plain, wanted=calls, kind=st.sampled_from(["tools", "llama", "phi"]))
 def test_calls_are_read_back_as_they_were_written(
     said: str, wanted: list[tuple[str, dict[str, Any]]], kind: str

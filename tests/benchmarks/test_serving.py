@@ -47,6 +47,7 @@ def server(folder: Path) -> Iterator[FakeServer]:
         yield server
 
 
+@pytest.mark.slow
 async def test_what_is_replayed_is_what_was_asked_in_the_loop(serving: Any, server: FakeServer, folder: Path) -> None:
     _, tokenizer = load_model(folder)
     client = ServerClient(server.url)

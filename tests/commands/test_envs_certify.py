@@ -63,6 +63,7 @@ def test_envs_lists_what_cannot_be_made(run: Run) -> None:
     assert "pip install" in extra["problem"]
 
 
+@pytest.mark.slow
 def test_certify_passes_what_is_right(run: Run) -> None:
     ran = run("certify", "guess.py", "--law", "oracle_solves", "--law", "fork_is_independent", "--json")
     assert ran.code == 0, ran.err + ran.out
@@ -71,6 +72,7 @@ def test_certify_passes_what_is_right(run: Run) -> None:
     assert {verdict["law"] for verdict in certificate["verdicts"]} >= {"oracle_solves", "fork_is_independent"}
 
 
+@pytest.mark.slow
 def test_certify_names_the_broken_law(run: Run, tmp_path: Path) -> None:
     text = (tmp_path / "guess.py").read_text().replace("rng.pick(self.left)", "__import__('random').choice(self.left)")
     text = text.replace("        guess = ", "        print('DEBUG')\n        guess = ")
@@ -83,6 +85,7 @@ def test_certify_names_the_broken_law(run: Run, tmp_path: Path) -> None:
     assert "FAIL  no_global_rng" in ran.out
 
 
+@pytest.mark.slow
 def test_certify_tries_several_in_processes_of_their_own(run: Run) -> None:
     ran = run("certify", "guess.py", "turnwise/MazeU-v0", "--quick", "--law", "same_seed_same_episode", "-j", "2")
     assert ran.code == 0, ran.err + ran.out
@@ -107,6 +110,7 @@ def test_certify_lists_its_laws(run: Run) -> None:
     assert len(listed.splitlines()) >= 30
 
 
+@pytest.mark.slow
 def test_certify_wants_names_or_all(run: Run) -> None:
     run("certify").refused("--all")
     run("certify", "turnwise/Maze-v0", "--all").refused("--all")

@@ -32,6 +32,7 @@ def test_no_words_means_help(run: Run) -> None:
         assert command in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_help_is_light() -> None:
     code = "import sys\nfrom turnwise.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
     code += "heavy = {'torch', 'transformers', 'matplotlib', 'scipy', 'pyarrow', 'httpx', 'turnwise.rollouts.runner'}\n"
@@ -77,6 +78,7 @@ def test_help_describes_every_command_in_its_own_words() -> None:
         assert listed[name] == inspect.getdoc(callback), name
 
 
+@pytest.mark.slow
 def test_bench_lists_what_comes_with_the_source(run: Run) -> None:
     ran = run("bench")
     assert ran.code == 0, ran.err

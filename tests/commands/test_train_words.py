@@ -142,6 +142,7 @@ def test_the_module_runs_by_itself(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_wrong_environment_is_found_before_torch_is_imported(tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text('env = "turnwise/Mazze-v0"\nmodel = "nowhere"\n')
     code = "import sys, turnwise.cli\ntry:\n    turnwise.cli.main(sys.argv[1:])\nfinally:\n"

@@ -40,6 +40,7 @@ def test_the_cells_run_and_run_again(tmp_path: Path) -> None:
     assert "SKIP  two_processes_agree: Secret is defined in a notebook" in ran.stdout
 
 
+@pytest.mark.slow
 def test_evaluate_says_what_to_await(tmp_path: Path) -> None:
     cell = """
 import turnwise as tw

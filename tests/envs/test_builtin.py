@@ -93,6 +93,7 @@ def marks(id: str) -> list[pytest.MarkDecorator]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", cases())
 def test_gymnasium_makes_checks_and_vectorises_it_without_a_warning(id: str) -> None:
     env = gymnasium.make(id)

@@ -210,6 +210,7 @@ def test_another_package_is_found_by_its_entry_point_and_imported_only_when_made
     monkeypatch.delitem(sys.modules, "plugged_in")
 
 
+@pytest.mark.slow
 def test_gymnasium_knows_installed_plug_ins_once_turnwise_is_imported(tmp_path: Path) -> None:
     (tmp_path / "plugged_in.py").write_text(ENV)
     distribution(tmp_path, "plugged-envs", "plugged/Hello-v0 = plugged_in:Hello")

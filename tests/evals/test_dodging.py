@@ -88,6 +88,7 @@ def test_failures_that_stay_are_no_success(tmp_path: Path) -> None:
     assert f"success is {100 * solved_share(tmp_path):.1f} %, and 100.0 %" in summary.inconclusive
 
 
+@pytest.mark.slow
 def test_resuming_draws_nothing_again_that_failed_after_an_action(tmp_path: Path) -> None:
     before = evaluated(tmp_path, times=9)
     Fragile.times = 0

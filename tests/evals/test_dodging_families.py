@@ -97,6 +97,7 @@ def reported(family: str, attempt: str) -> None:
     assert low < value == SOLVED / EPISODES < high, "the true success is what is reported, within the interval"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "attempt"), sampled(QUICK, 5, key="dodging"))
 def test_who_dodges_is_reported_at_the_true_success(family: str, attempt: str) -> None:
     reported(family, attempt)

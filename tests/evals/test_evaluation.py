@@ -139,6 +139,7 @@ class _Stop:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_interrupted_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     agent, settings = MixedAgent([0.5]), config(n=40, concurrency=3)
     whole = run_evaluation(settings, agent, store=tmp_path / "whole", env=OneDoor)

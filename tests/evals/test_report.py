@@ -135,6 +135,7 @@ def test_reporting_on_a_store_itself_does_not_write_into_the_data(make_episode: 
     assert sorted(p.name for p in path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_the_same_episodes_give_the_same_bytes(make_episode: Make, tmp_path: Path) -> None:
     episodes = mixed(make_episode)
     pages = []
@@ -168,6 +169,7 @@ def build_evil(make_episode: Make, text: str) -> list[Episode]:
     return [*(evil_episode(make_episode, i, text) for i in range(4)), broken, failed, *plain]
 
 
+@pytest.mark.slow
 def test_an_episode_full_of_html_is_harmless(make_episode: Make, tmp_path: Path) -> None:
     path = store(tmp_path / "run" / "episodes", build_evil(make_episode, EVIL), policy=EVIL)
     store(tmp_path / "run" / "again", build_evil(make_episode, EVIL), policy=EVIL)
@@ -196,6 +198,7 @@ def test_any_text_is_harmless_and_readable(
     render_markdown(found)
 
 
+@pytest.mark.slow
 def test_markdown_cannot_be_broken_out_of(make_episode: Make, tmp_path: Path) -> None:
     text = "````\n# not a heading | <b>\n````"
     store(tmp_path / "episodes", [make_episode(i % 2 == 0, seed=i, says=text, template="a|b") for i in range(4)])
@@ -226,6 +229,7 @@ def test_very_long_texts_are_cut_and_say_so() -> None:
     assert shown("x" * 25_000).endswith("… 5,000 more characters are in the store")
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_environment_are_compared(make_episode: Make, tmp_path: Path) -> None:
     store(tmp_path / "before", mixed(make_episode, 40, chance=5))
     store(tmp_path / "by-after", mixed(make_episode, 40, chance=1))
@@ -245,6 +249,7 @@ def test_what_an_evaluation_said_of_itself_is_repeated(make_episode: Make, tmp_p
     assert "interrupted: 24 of 40" in files.markdown.read_text()
 
 
+@pytest.mark.slow
 def test_training_curves_over_seeds(tmp_path: Path) -> None:
     training(tmp_path)
     files = report(tmp_path)
@@ -258,6 +263,7 @@ def test_training_curves_over_seeds(tmp_path: Path) -> None:
     assert [curve["metric"] for curve in curves["success"]] == ["eval/success", "success"]
 
 
+@pytest.mark.slow
 def test_a_training_run_and_its_evaluations_make_one_report(make_episode: Make, tmp_path: Path) -> None:
     training(tmp_path, seeds=1)
     store(tmp_path / "eval" / "episodes", mixed(make_episode))
@@ -274,6 +280,7 @@ def test_a_histogram_of_one_value_is_a_bar_and_not_a_wall() -> None:
     assert {"−2", "6"} <= set(labels), "there is room on both sides"
 
 
+@pytest.mark.slow
 def test_pictures_on_one_page_do_not_share_ids(make_episode: Make, tmp_path: Path) -> None:
     training(tmp_path)
     for name in ("a", "b"):
@@ -330,6 +337,7 @@ def test_a_damaged_store_is_named(make_episode: Make, tmp_path: Path) -> None:
         report(path)
 
 
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_is_one_line(make_episode: Make, tmp_path: Path) -> None:
     path = store(tmp_path / "run", mixed(make_episode))
     (tmp_path / "file").write_text("")
@@ -355,6 +363,7 @@ def test_few_episodes_are_all_shown(make_episode: Make) -> None:
     assert choose([]) == []
 
 
+@pytest.mark.slow
 def test_seeds_are_averaged_and_different_trainings_are_not(tmp_path: Path) -> None:
     """A warm start and the training after it lie in one folder; their curves must not be mixed."""
     training(tmp_path, seeds=3)
@@ -368,6 +377,7 @@ def test_seeds_are_averaged_and_different_trainings_are_not(tmp_path: Path) -> N
     assert Page(render_html(found)).harmless
 
 
+@pytest.mark.slow
 def test_a_training_that_counts_no_episodes_is_drawn_over_steps(tmp_path: Path) -> None:
     lines = [{"step": step, "loss": 1 / step, "eval/success": 0.5} for step in range(1, 6)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

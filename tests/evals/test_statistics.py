@@ -162,6 +162,7 @@ def test_clustered_interval_covers_where_wilson_does_not(alike: float) -> None:
         assert coverage(truth, plain) < 0.85, "the plain interval must be seen to fail, or clustering is for nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "attempts"), [(10, 20), (25, 4), (100, 3), (50, 1), (20, 8)])
 def test_intervals_of_a_success_rate_cover_it(tasks: int, attempts: int) -> None:
     rng, truth, scale = np.random.default_rng(1), 0.3, 1 / 0.3 - 1
@@ -308,6 +309,7 @@ def test_a_single_unit_has_no_interval_and_equal_ones_no_width() -> None:
     assert ends(mean_over_tasks([2.0, 2.0, 2.0])) == (2.0, 2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "attempts"), [(10, 4), (20, 1), (40, 1), (100, 3)])
 @pytest.mark.parametrize("kind", ["normal", "turns", "exponential"])
 def test_intervals_of_a_mean_over_tasks_cover_it(kind: str, tasks: int, attempts: int) -> None:

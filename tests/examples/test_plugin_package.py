@@ -40,12 +40,14 @@ def test_turnwise_envs_finds_it(environment: dict[str, str]) -> None:
     assert row["problem"] is None
 
 
+@pytest.mark.slow
 def test_it_is_unknown_without_the_package() -> None:
     done = turnwise(dict(os.environ), "envs", "lights", "--json")
     assert done.returncode == 2
     assert "no environment matches 'lights'" in done.stderr
 
 
+@pytest.mark.slow
 def test_it_makes_and_solves(environment: dict[str, str]) -> None:
     code = f"""
 import turnwise
@@ -62,6 +64,7 @@ for seed in range(30):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_finding_it_imports_nothing_of_it(environment: dict[str, str]) -> None:
     listing = f"import sys, turnwise; assert {ID!r} in [entry.id for entry in turnwise.entries()]"
     code = f"{listing}; print('turnwise_lights' in sys.modules)"

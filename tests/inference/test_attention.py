@@ -78,6 +78,7 @@ def cloned(model: Any, rows: Rows, **options: Any) -> tuple[float, dict[str, Ten
     return learner.clone(rows).metrics["loss"], gradients
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lora", [None, LoraConfig(rank=2)], ids=["whole", "lora"])
 @pytest.mark.parametrize("recompute", [False, True], ids=["kept", "recomputed"])
 @pytest.mark.parametrize("family", MODELS)
@@ -113,6 +114,7 @@ def test_no_mask_is_as_long_as_the_sequence(family: str, masks: list[tuple[int, 
     assert not masks
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     lengths=st.lists(st.integers(2, 17), min_size=1, max_size=5).map(tuple),

@@ -51,6 +51,7 @@ def test_digits_can_stay_apart(number: int) -> None:
     assert DIGITS.unk_token is None
 
 
+@pytest.mark.slow
 @given(lines=st.lists(words, min_size=1, max_size=4))
 def test_words_bring_back_any_lines_of_known_words(lines: list[list[str]]) -> None:
     text = "\n".join(" ".join(line) for line in lines)

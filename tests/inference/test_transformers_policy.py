@@ -158,6 +158,7 @@ def test_a_request_is_its_own_whatever_the_company(seed: int) -> None:
         assert one[i].logprobs == pytest.approx(other[i].logprobs, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_in_the_event_loop_is_reproducible_to_the_last_bit() -> None:
     """With instantaneous environments and ``threaded=False``, two runs give identical ids and log-probabilities."""
 

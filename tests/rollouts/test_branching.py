@@ -297,6 +297,7 @@ async def test_every_fork_is_closed(isolation: str) -> None:
         assert {id(fork) for fork in env.made} <= {id(each) for each in env.closed}
 
 
+@pytest.mark.slow
 async def test_forks_work_in_another_process() -> None:
     def anywhere(observation: str) -> dict[str, float]:
         return {f"move {way}": 0.25 for way in ("up", "down", "left", "right")}

@@ -63,6 +63,7 @@ async def test_an_utterance_that_ends_the_episode_is_played_once() -> None:
     assert [episode.episode_id[-1] for episode in episodes] == ["0", "1", "3", "5"], "what is over has no second end"
 
 
+@pytest.mark.slow
 async def test_every_state_of_an_episode_is_equally_likely() -> None:
     episodes = await played(road(), Walker(evenly), ForkedStates(utterances=2, rollouts=1), count=400)
     turns = Counter(e.fork.turn for e in episodes if e.fork is not None and e.episode_id.endswith("-1"))

@@ -35,6 +35,7 @@ def test_published_presets_earn_what_they_say(tmp_path: Path, env_id: str) -> No
     assert returns(episodes) == pytest.approx(published, abs=spread)
 
 
+@pytest.mark.slow
 def test_a_dataset_is_a_function_of_its_settings(tmp_path: Path) -> None:
     def said(path: str, **settings: int) -> list[list[str]]:
         episodes = make_demonstrations(MAZE, 10, tmp_path / path, **settings)  # type: ignore[arg-type]

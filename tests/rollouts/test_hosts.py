@@ -72,6 +72,7 @@ class opened:
         await self.host.close()
 
 
+@pytest.mark.slow
 @HOSTS
 async def test_an_episode_is_the_same_everywhere(kind: Any) -> None:
     here = Count()
@@ -87,6 +88,7 @@ async def test_an_episode_is_the_same_everywhere(kind: Any) -> None:
             await host.step(tw.Action("after the end"))
 
 
+@pytest.mark.slow
 @HOSTS
 async def test_oracle_and_random_answer_with_actions(kind: Any) -> None:
     async with opened(kind, Count) as host:
@@ -96,6 +98,7 @@ async def test_oracle_and_random_answer_with_actions(kind: Any) -> None:
         assert drawn[0] == drawn[1] != drawn[2], "random play is a function of its seed"
 
 
+@pytest.mark.slow
 @HOSTS
 async def test_tools_are_described(kind: Any) -> None:
     async with opened(kind, Shop) as host:
@@ -106,6 +109,7 @@ async def test_tools_are_described(kind: Any) -> None:
         assert observation.text == "sold [3]"
 
 
+@pytest.mark.slow
 @HOSTS
 async def test_a_fork_is_independent_and_outlives_its_origin(kind: Any) -> None:
     host = await kind.open(partial(Shop))
@@ -164,6 +168,7 @@ async def reach(kind: Any, where: str, what: Callable[[], BaseException]) -> Non
         await host.oracle()
 
 
+@pytest.mark.slow
 @HOSTS
 @pytest.mark.parametrize("where", ["open", "reset", "step", "oracle"])
 @pytest.mark.parametrize(
@@ -178,6 +183,7 @@ async def test_whatever_an_environment_raises_is_an_infrastructure_failure(kind:
     assert str(error).partition("\n")[0] in str(caught.value), "and what"
 
 
+@pytest.mark.slow
 @HOSTS
 @pytest.mark.parametrize("where", ["open", "reset", "step"])
 async def test_usage_and_infrastructure_errors_stay_what_they_are(kind: Any, where: str) -> None:
@@ -187,6 +193,7 @@ async def test_usage_and_infrastructure_errors_stay_what_they_are(kind: Any, whe
         assert type(caught.value) is type(known)
 
 
+@pytest.mark.slow
 @HOSTS
 async def test_a_missing_oracle_is_the_callers_to_hear_of(kind: Any) -> None:
     with pytest.raises(ContractError, match="no oracle"):
@@ -225,6 +232,7 @@ async def test_a_call_that_was_cancelled_leaves_the_host_busy() -> None:
     gate.set()
 
 
+@pytest.mark.slow
 async def test_a_process_is_gone_after_close_and_after_abandon() -> None:
     for leave in ("close", "abandon"):
         host = await ProcessHost.open(Count)
@@ -240,6 +248,7 @@ async def test_a_process_is_gone_after_close_and_after_abandon() -> None:
             os.kill(pid, 0)
 
 
+@pytest.mark.slow
 async def test_a_call_cut_short_does_not_answer_the_next_one() -> None:
     class Sleeps(tw.TurnEnv):
         def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
@@ -268,6 +277,7 @@ async def test_what_cannot_travel_to_a_process_is_a_usage_error() -> None:
         await ProcessHost.open(build)
 
 
+@pytest.mark.slow
 async def test_a_child_ends_when_its_parent_lets_go_of_the_pipe() -> None:
     host = await ProcessHost.open(Count)
     host._child._writer.close()

@@ -40,6 +40,7 @@ def episode(played: tuple[Turn, ...], **fields: Any) -> Episode:
     return Episode("g-0", "demo/Count-v0", tw.TaskSpec("Count", seed=1), "g", played, Outcome.COMPLETED, **fields)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.lists(turns(), max_size=4).map(tuple), ids), max_size=3))
 def test_episodes_survive_a_round_trip_exactly(given: list[tuple[tuple[Turn, ...], tuple[int, ...]]]) -> None:
     whole = [episode(played, final_prompt_ids=last, fork=Fork("p", ("p",))) for played, last in given]

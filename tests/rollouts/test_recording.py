@@ -42,6 +42,7 @@ async def record(path: Path, env: object = Count, stop_after: int | None = None)
     return n
 
 
+@pytest.mark.slow
 async def test_stopping_and_going_on_is_the_same_as_never_stopping(tmp_path: Path) -> None:
     played = [await record(tmp_path / "s", stop_after=n) for n in (7, 1, 20)]
     assert played == [7, 1, 20]
@@ -57,6 +58,7 @@ async def test_stopping_and_going_on_is_the_same_as_never_stopping(tmp_path: Pat
     assert content(loaded) == content(whole)
 
 
+@pytest.mark.slow
 async def test_failed_episodes_are_played_again(tmp_path: Path) -> None:
     env = faulty({4: [(2, raises)] * 2})
     env.__qualname__ = "Count"
@@ -102,6 +104,7 @@ async def test_what_failed_before_a_resumption_stays_counted(tmp_path: Path, wor
         assert not store.discarded, "what was taken over is not counted twice"
 
 
+@pytest.mark.slow
 async def test_counts_of_several_resumptions_add_up(tmp_path: Path) -> None:
     env = faulty({0: [(2, raises)] * 4})
     env.__qualname__ = "Count"

@@ -387,6 +387,7 @@ async def test_an_environment_that_blocks_its_thread_for_ever_is_abandoned() -> 
     assert ended(BlocksForever), "and closes its environment"
 
 
+@pytest.mark.slow
 def test_a_hung_thread_does_not_keep_the_process() -> None:
     code = """
 import threading, turnwise as tw
@@ -634,6 +635,7 @@ async def test_a_missing_oracle_is_a_clear_error_not_a_failed_episode() -> None:
         await played(Dumb, OracleAgent(), tasks(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["inline", "thread", "process"])
 async def test_a_wrong_task_is_a_usage_error_wherever_the_environment_lives(isolation: str) -> None:
     env = "turnwise/Maze-v0"

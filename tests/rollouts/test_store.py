@@ -412,6 +412,7 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
     EpisodeStore(tmp_path / "s").close()
 
 
+@pytest.mark.slow
 def test_a_writer_that_was_killed_leaves_whole_parts_and_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "s"
     write(path, sample(3))

@@ -239,6 +239,7 @@ def test_a_checkpoint_without_a_critic_is_refused(tmp_path: Path, cloned: Path) 
         small.run(small.looping(tmp_path / "run", cloned / "model", resume=True))
 
 
+@pytest.mark.slow
 def test_a_critic_that_diverges_saves_its_batch(tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def poisoned(episode: Any, gamma: float) -> Any:
         return [replace(each, reward=float("inf"), mc_return=0.0) for each in transitions(episode, gamma)]
@@ -365,6 +366,7 @@ async def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path
     assert fitted[0].tolist() == [a, a, -a, -a]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_shipped_configuration_runs_for_two_updates(tmp_path: Path, cloned: Path, path: Path) -> None:
     shrunk = [

@@ -39,6 +39,7 @@ class Planted:
         return torch.tensor([[self.judge(state, said) for state, said in zip(states, actions, strict=True)]] * 2)
 
 
+@pytest.mark.slow
 async def test_on_a_road_the_true_q_opens_the_gate_and_noise_of_its_size_does_not() -> None:
     """Going right is worth 3/8 more in each state, whatever follows: the first action id is 1 there."""
     strategy = ForkedStates(utterances=4, rollouts=8)

@@ -35,6 +35,7 @@ def test_cloning_learns_what_was_shown(cloned: Path) -> None:
     assert len(tokenizer) < 100, "a vocabulary of the demonstrations' own words"
 
 
+@pytest.mark.slow
 def test_demonstrations_are_kept_with_the_run_and_can_be_cloned_again(tmp_path: Path, cloned: Path) -> None:
     stored = load_episodes(cloned / "demonstrations")
     assert len(stored) == 12
@@ -45,6 +46,7 @@ def test_demonstrations_are_kept_with_the_run_and_can_be_cloned_again(tmp_path: 
     assert not (tmp_path / "again" / "demonstrations").exists()
 
 
+@pytest.mark.slow
 def test_cloning_starts_from_a_given_model(tmp_path: Path, cloned: Path) -> None:
     result = small.clone(small.cloning(tmp_path / "more", steps=1, model=str(cloned / "model")))
     first = read_metrics(result.folder / "metrics.jsonl")[1]["loss"]
@@ -97,6 +99,7 @@ def test_demonstrations_of_other_constructor_arguments_are_not_taken_over(tmp_pa
         small.clone(longer)
 
 
+@pytest.mark.slow
 def test_demonstrations_of_another_count_are_refused_with_a_way_to_start_over(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="context holds"):  # dies after it played, before it learned
         small.clone(small.cloning(tmp_path / "run", nano={"context_length": 8}))
@@ -179,6 +182,7 @@ def test_an_action_that_could_not_be_read_is_context_and_not_learned(cloned: Pat
         readable([replace(coded, turns=coded.turns[:1])])
 
 
+@pytest.mark.slow
 def test_a_run_says_how_many_actions_it_left_out(tmp_path: Path, cloned: Path) -> None:
     with EpisodeStore(tmp_path / "store") as store:
         for shown in load_episodes(cloned / "demonstrations"):

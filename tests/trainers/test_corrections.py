@@ -38,6 +38,7 @@ def test_a_setting_of_your_own_stays(word: str, setting: str, chosen: str) -> No
     assert configured(word, None, [*BASICS, OVERLAP, f"{setting}={chosen}"]).plan().correction == chosen
 
 
+@pytest.mark.slow
 def test_a_run_prints_and_stores_it(cloned: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     config = small.looping(
         tmp_path / "run", cloned / "model", steps=1, eval={"episodes": 0}, overlap={"enabled": True, "max_staleness": 0}
@@ -48,6 +49,7 @@ def test_a_run_prints_and_stores_it(cloned: Path, tmp_path: Path, caplog: pytest
     assert stored["config"]["is_mode"] == "tis"
 
 
+@pytest.mark.slow
 def test_a_run_that_moves_to_servers_may_be_resumed(cloned: Path, tmp_path: Path) -> None:
     small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, eval={"episodes": 0}))
     moved = small.looping(tmp_path / "run", cloned / "model", steps=1, eval={"episodes": 0}, resume=True, is_mode="tis")

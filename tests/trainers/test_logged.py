@@ -29,7 +29,8 @@ def test_each_step_evaluation_and_checkpoint_is_one_event(tmp_path: Path, caplog
     assert {"eval/success", "eval/return"} <= set(found[0][1]) | set(found[-1][1])
 
 
-@pytest.mark.parametrize("by", ["turnwise", "python -m"])
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["turnwise", pytest.param("python -m", marks=pytest.mark.shift)])
 def test_standard_error_has_nothing_but_json(by: str, tmp_path: Path) -> None:
     small = "env=turnwise/MazeU-v0 steps=2 batch=4 nano.size=0.1M eval.episodes=0 demonstrations.count=2 "
     words = [*f"{small}agent.max_tokens=4 tensorboard=false threads=1 --log-format json".split(), f"out={tmp_path}"]

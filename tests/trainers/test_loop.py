@@ -48,6 +48,7 @@ def test_all_ratio_levels_run(tmp_path: Path, cloned: Path, level: str) -> None:
     assert result.metrics["updates"] > 0
 
 
+@pytest.mark.slow
 def test_trap_17_the_trainer_scores_at_the_temperature_of_sampling(tmp_path: Path, cloned: Path) -> None:
     agent = {**small.SHARED["agent"], "temperature": 0.6}
     result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, agent=agent))

@@ -253,6 +253,7 @@ def test_dropped_groups_are_drawn_past_and_a_resumed_run_is_bitwise_the_same(tmp
     assert any(line["groups_dropped"] for line in lines), "the test has something to show"
 
 
+@pytest.mark.slow
 def test_overlapped_play_gives_further_groups_too(tmp_path: Path, cloned: Path) -> None:
     changes = {"group_filter": {"max_rounds": 2}, "overlap": {"enabled": True}, "eval": {"episodes": 0}}
     result = on_policy.train(running(tmp_path / "run", cloned / "model", "grpo", **changes))

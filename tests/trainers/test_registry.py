@@ -65,6 +65,7 @@ def test_every_rule_has_the_name_of_its_word() -> None:
             assert kind.model_fields["name"].default == name
 
 
+@pytest.mark.slow
 def test_the_table_imports_no_torch() -> None:
     code = "import sys, turnwise.trainers.registry, turnwise.trainers.options; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

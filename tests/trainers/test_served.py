@@ -148,6 +148,7 @@ def test_a_server_that_dies_is_one_line_and_the_run_resumes(
     assert done == list(range(1, steps + 1)), "every step once"
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_server_is_said_before_anything_is_played(
     tmp_path: Path, cloned: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

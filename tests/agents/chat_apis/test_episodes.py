@@ -57,6 +57,7 @@ def play(
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SPECS)
 def test_every_fault_is_retried_and_none_is_scored(kind: str, shops: str, tmp_path: Path) -> None:
     api = FakeApi(faults=dict.fromkeys(FAULTS, 0.025), validate=strict, per_minute=60)

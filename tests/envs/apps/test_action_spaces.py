@@ -75,6 +75,7 @@ def test_a_task_is_worth_the_same_by_calls_and_by_programs(spec: TaskSpec, backe
     assert all(program.tool_calls[0].name == "python" for program in programs)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="NOT TESTED: pip install 'turnwise[mcp]'")
 @pytest.mark.parametrize("spec", chosen(), ids=lambda spec: spec.template)
 async def test_a_task_is_worth_the_same_over_mcp(spec: TaskSpec) -> None:

@@ -145,6 +145,7 @@ def test_a_call_that_does_not_fit_is_answered_and_changes_nothing(name: str, arg
     assert played(env)[-1][1] == 1.0, "the task can still be solved"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", CODE)
 def test_text_in_an_argument_is_text(text: str) -> None:
     for name in CLASSES:
@@ -189,6 +190,7 @@ def test_precision_is_given_back() -> None:
         assert (mp.dps, decimal.getcontext().prec) == before
 
 
+@pytest.mark.slow
 def test_a_tree_of_files_cannot_grow_without_end() -> None:
     env = made()
     env.reset(seed=task_with("GorillaFileSystem"))

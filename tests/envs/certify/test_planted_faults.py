@@ -23,6 +23,7 @@ def examined(cls: type[tw.TurnEnv], law: str) -> Certificate:
     return certify(cls, quick=True, laws=[law])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "law", "words"), FAULTS, ids=[f"{cls.__name__}-{law}" for cls, law, _ in FAULTS])
 def test_a_planted_fault_is_caught_and_named(cls: type[tw.TurnEnv], law: str, words: str) -> None:
     try:

@@ -56,6 +56,7 @@ def test_doing_the_work_while_it_is_imported_is_counted(backend: Backend) -> Non
     assert outcome(env, spec, idle) == (False, ["too much work"] * 3)
 
 
+@pytest.mark.slow
 def test_work_far_beyond_the_limit_is_stopped(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A submission that would run for ever costs no more than its limit; without the stop, only time would end it."""
     env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template="distinct")
@@ -156,6 +157,7 @@ def test_a_visible_test_says_why_work_was_refused(backend: Backend) -> None:
     assert "hold one as an attribute" in str(observation)
 
 
+@pytest.mark.slow
 def test_slow_programs_score_nothing_in_a_sandbox(backend: Backend) -> None:
     spec = EFFICIENCY.spec(0, level=1, template="distinct")
     task = EFFICIENCY.generate(spec)

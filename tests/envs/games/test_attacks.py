@@ -11,6 +11,7 @@ from .test_every_id import id, made
 __all__ = ["id"]
 
 
+@pytest.mark.slow
 def test_some_attempts_are_scored(id: str) -> None:
     env = made(id)
     env.reset(seed=1)

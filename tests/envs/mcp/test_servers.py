@@ -144,6 +144,7 @@ def test_an_episode_whose_server_does_not_start_is_infra_failed_after_its_retrie
     assert "it is too late to start" in (episode.error or "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "kind", "words"),
     [

@@ -15,6 +15,7 @@ def begun(sandbox: str) -> Bookshops:
     return env
 
 
+@pytest.mark.slow
 def test_some_attempts_are_scored(sandbox: str) -> None:
     env = begun(sandbox)
     tries = env.attacks()

@@ -12,6 +12,7 @@ from turnwise.envs.search.env import SearchEnv
 from ..hostile import all_attempts, unscored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["turnwise/Search-v1", "turnwise/SearchTags-v1", "turnwise/SearchDocuments-v1"])
 def test_every_attempt_is_scored(id: str) -> None:
     env = cast(SearchEnv, tw.make(id).unwrapped)

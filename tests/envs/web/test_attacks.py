@@ -35,6 +35,7 @@ def begun() -> Iterator[Callable[[str, int], WebEnv]]:
         env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [2, 5])
 def test_every_attempt_is_scored(begun: Callable[[str, int], WebEnv], level: int) -> None:
     env = begun("turnwise/WebHTML-v1", level)

@@ -159,6 +159,7 @@ class Paying(Shelf):
         return tw.failure("Over.", -0.5) if text == "end" else tw.running("On.", -float(len(text)))
 
 
+@pytest.mark.slow
 @given(says=st.lists(st.sampled_from(["", "a", "bbb", "end"]), min_size=1, max_size=14), attempts=st.integers(1, 4))
 def test_rewards_sum_to_the_last_or_the_best_attempt(says: list[str], attempts: int) -> None:
     totals = {"last": 0.0, "best": 0.0}

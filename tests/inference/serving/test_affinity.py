@@ -34,6 +34,7 @@ def assign(affinity: Affinity[Box], replicas: list[Box], session: str) -> Box:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "sessions"), [(8, 64), (32, 512), (56, 1024)])
 def test_the_busiest_replica_has_little_more_than_the_mean(number: int, sessions: int) -> None:
     for seed in range(5):

@@ -141,6 +141,7 @@ async def test_one_answer_in_two_is_wrong(faulty: FaultyServer, tokenizer: Any, 
 # -- when a run begins ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["body cut", "choices empty", "prompt cut", "log-probabilities null", "body deep lists"]
 )
@@ -194,6 +195,7 @@ async def read(pieces: Callable[[], Iterator[bytes]], encoding: str, most: int) 
     return await read_body(response, most)
 
 
+@pytest.mark.slow
 async def test_a_bomb_is_not_unpacked_beyond_the_bound() -> None:
     packed = gzip.compress(b" " * 2**26)
     tracemalloc.start()

@@ -209,6 +209,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["well", "stubborn"])
 def test_nothing_outlives_a_parent_that_is_killed(bench: Bench, mode: str) -> None:
     words = [sys.executable, "-c", PARENT, str(bench.folder / "model"), str(bench.python), str(bench.notes), mode]
@@ -271,6 +272,7 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         ServerOptions.model_validate({"colour": "blue"})
 
 
+@pytest.mark.slow
 def test_importing_it_imports_no_model_library() -> None:
     program = "import sys, turnwise.inference.serving.launch.process; print({'torch', 'vllm'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

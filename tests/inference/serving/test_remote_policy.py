@@ -60,6 +60,7 @@ class TestContractWithoutTheNativeRoute(PolicyContract):
 NUMBERS, STOP = "log_probabilities_are_those_of_the_distribution_sampled", "the_stop_id_is_kept"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sabotage", "law"),
     [
@@ -111,6 +112,7 @@ async def test_a_session_keeps_to_one_replica_and_sessions_spread(serve: Serve) 
     assert again.asked[-1].headers["x-session-id"] == "episode-0", "another process sends a session elsewhere"
 
 
+@pytest.mark.slow
 async def test_only_the_sessions_of_a_lost_replica_move(serve: Serve) -> None:
     servers = [serve() for _ in range(3)]
     policy = policy_of(*servers)
@@ -152,6 +154,7 @@ async def test_a_replica_carries_no_more_than_it_may(serve: Serve) -> None:
     assert 1 < server.most_at_once <= 3
 
 
+@pytest.mark.slow
 async def test_a_request_whose_replica_dies_is_answered_by_another_with_the_same_ids(serve: Serve) -> None:
     servers = [serve(), serve()]
     policy, alone = policy_of(*servers), policy_of(serve())
@@ -163,6 +166,7 @@ async def test_a_request_whose_replica_dies_is_answered_by_another_with_the_same
     assert (await task).token_ids == expected.token_ids, "the same seed must give the same ids anywhere"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sabotage", ["fails", "hangs up"])
 async def test_a_replica_that_fails_is_left_alone_and_taken_back(serve: Serve, sabotage: str) -> None:
     servers = [serve(), serve()]
@@ -199,6 +203,7 @@ async def test_a_replica_that_comes_back_as_another_takes_no_part_and_stops_nobo
         await policy.generate(PROMPT, Sampling(max_tokens=2))
 
 
+@pytest.mark.slow
 async def test_a_server_that_comes_back_in_time_is_waited_for(fake: FakeServer) -> None:
     policy = policy_of(fake)
     expected = await policy.generate(PROMPT, LONG)
@@ -341,6 +346,7 @@ def agrees(completion: Completion, prompt: list[int], models: dict[int, Any]) ->
         assert max(abs(a - b) for a, b in own) < 1e-3, f"tokens stamped {version} are not of these weights"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.26.0", "0.32.0"])
 async def test_what_abort_cut_off_goes_on_with_the_new_weights(
     serve: Serve, models: list[Any], folders: list[Path], version: str
@@ -364,6 +370,7 @@ async def test_what_abort_cut_off_goes_on_with_the_new_weights(
     assert second["sampling_params"]["seed"] != first["sampling_params"]["seed"], "numbers drawn are not drawn again"
 
 
+@pytest.mark.slow
 async def test_an_action_that_was_cut_twice_stops_where_it_should(
     fake: FakeServer, models: list[Any], folders: list[Path]
 ) -> None:
@@ -382,6 +389,7 @@ async def test_an_action_that_was_cut_twice_stops_where_it_should(
     assert [token % 2 for token in stopped.token_ids] == [1] * (len(stopped.token_ids) - 1) + [0]
 
 
+@pytest.mark.slow
 async def test_wait_lets_what_is_under_way_finish_with_the_old_weights(
     fake: FakeServer, models: list[Any], folders: list[Path]
 ) -> None:
@@ -402,6 +410,7 @@ async def test_wait_lets_what_is_under_way_finish_with_the_old_weights(
     agrees(await late, PROMPT, {1: models[1]})
 
 
+@pytest.mark.slow
 async def test_keep_freezes_and_the_server_says_which_weights_sampled_what(
     fake: FakeServer, models: list[Any], folders: list[Path]
 ) -> None:

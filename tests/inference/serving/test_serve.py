@@ -31,6 +31,7 @@ def words(bench: Bench, mode: str) -> list[str]:
     return [str(bench.folder / "model"), f"python={bench.python}", environment, "name=mine"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_where_it_is_and_ends_when_told_to(tmp_path: Path, kind: signal.Signals) -> None:
     bench = Bench(tmp_path)
@@ -43,6 +44,7 @@ def test_it_says_where_it_is_and_ends_when_told_to(tmp_path: Path, kind: signal.
     assert eventually(bench.all_gone)
 
 
+@pytest.mark.slow
 def test_it_fails_when_the_server_does(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     with serving(*words(bench, "dies")) as process:
@@ -52,6 +54,7 @@ def test_it_fails_when_the_server_does(tmp_path: Path) -> None:
     assert "Traceback" not in complaint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "said"), [([], "name the folder"), (["/nowhere"], "config.json"), (["/nowhere", "colour=blue"], "colour")]
 )

@@ -103,6 +103,7 @@ async def test_it_has_no_network_but_its_own(confined: Sandbox) -> None:
     assert "lo:" in routes.stdout.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["/work", "/tmp", "/dev/shm"])
 async def test_no_place_holds_more_than_the_disk_limit(confined: Sandbox, place: str) -> None:
     filled = await confined.exec(f"head -c 3000000 /dev/zero > {place}/large; wc -c < {place}/large")

@@ -24,6 +24,7 @@ def test_every_template_belongs_to_a_split() -> None:
     assert {name for split in Split for name in APPS_FAMILY.templates(split)} == set(TEMPLATES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("split", "name", "seed"), CASES, ids=str)
 def test_a_template_holds_what_it_promises(split: Split, name: str, seed: int) -> None:
     wrong = [

@@ -25,6 +25,7 @@ def test_both_do_the_same_on_small_inputs(name: str) -> None:
             assert fast(*copy.deepcopy(given)) == slow(*copy.deepcopy(given)), given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
 def test_the_slow_one_exceeds_every_limit_at_the_largest_size(name: str) -> None:
     function = filled(TEMPLATES[name], tw.Rng(name))
@@ -43,6 +44,7 @@ def test_parameters_are_called_like_nothing_else_in_a_function(name: str) -> Non
     assert not set(template.names) & {each for pair in PARAMETERS for each in pair}
 
 
+@pytest.mark.slow
 def test_every_solution_is_in_the_language_that_it_is_held_to() -> None:
     for spec in EFFICIENCY.sample(24):
         task: CodeTask = EFFICIENCY.generate(spec)

@@ -25,6 +25,7 @@ def tasks(family: TaskFamily[CodeTask], n: int = 3, **part: Any) -> list[CodeTas
     return [family.generate(spec) for spec in family.sample(n, **part)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_task_is_a_pure_function_of_its_spec(family: TaskFamily[CodeTask]) -> None:
     for spec in family.sample(5):
@@ -39,6 +40,7 @@ def test_tasks_are_distinct(family: TaskFamily[CodeTask]) -> None:
     assert len({task.prompt + repr(task.files) + repr(task.databases) for task in found}) == 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_every_split_and_level_has_tasks_and_templates_are_held_out(family: TaskFamily[CodeTask]) -> None:
     for split in family.splits:
@@ -52,6 +54,7 @@ def test_every_split_and_level_has_tasks_and_templates_are_held_out(family: Task
             assert task.cheats
 
 
+@pytest.mark.slow
 def test_no_program_is_in_training_and_in_a_test() -> None:
     def steps(split: Split) -> set[str]:
         found = tasks(synthesis.SYNTHESIS, 120, split=split, level=1)
@@ -86,6 +89,7 @@ def test_a_plain_answer_of_the_easiest_level_is_a_few_words() -> None:
         assert len(task.guesses) == 16
 
 
+@pytest.mark.slow
 def test_queries_answer_differently_on_the_database_that_is_not_shown() -> None:
     for spec in sql.SQL.sample(20):
         task = sql.SQL.generate(spec)

@@ -111,6 +111,7 @@ def test_the_counter_cannot_be_set(name: str) -> None:
     assert not kept_within(source, "distinct")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOUCHES)
 def test_touching_is_never_free(name: str) -> None:
     touch, function = TOUCHES[name], filled(TEMPLATES["smallest"], tw.Rng(0))

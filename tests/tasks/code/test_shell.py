@@ -96,6 +96,7 @@ def left(attempt: Attempt, files: Mapping[str, bytes], root: Path) -> dict[str, 
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", JOBS)
 def test_no_near_miss_leaves_what_the_solution_leaves(template: str, tmp_path: Path) -> None:
     """At level 1 most often two states or words stand in the same files; so it is for prune and seed 0."""

@@ -90,6 +90,7 @@ def test_none_of_a_thousand_slow_programs_passes(part: int) -> None:
         check(program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
 def test_honest_programs_keep_within_the_least_limit(name: str) -> None:
     for variant in range(2):

@@ -41,6 +41,7 @@ def test_questions_and_conditions_are_paired_in_tests_as_never_in_training(templ
             assert sum(map(len, parts)) == len(parts[0] | parts[1] | parts[2]) >= min(map(len, CONDITIONS.values()))
 
 
+@pytest.mark.slow
 def test_a_prompt_names_its_condition() -> None:
     for spec in SQL.sample(20):
         task = SQL.generate(spec)

@@ -45,6 +45,7 @@ HIDDEN_IN_C = {
 """Quadratic work of which Python itself sees only a linear part."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", HIDDEN_IN_C.values(), ids=HIDDEN_IN_C)
 def test_quadratic_work_in_c_is_seen_to_be_quadratic(body: str) -> None:
     small, large = work(body, list(range(400))), work(body, list(range(1600)))

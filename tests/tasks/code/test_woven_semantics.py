@@ -151,6 +151,7 @@ def outcome(run: Any, values: list[int]) -> Any:
         return type(error), str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 @given(values=st.lists(st.integers(-9, 9), max_size=6))
 def test_a_woven_body_does_what_it_did(body: str, values: list[int]) -> None:

@@ -27,6 +27,7 @@ def turned(layout: layouts.Layout) -> layouts.Layout:
     return tuple("".join(row[c] for row in reversed(layout)) for c in range(len(layout[0])))
 
 
+@pytest.mark.slow
 @given(specs)
 def test_a_maze_keeps_what_its_level_promises(spec: TaskSpec) -> None:
     maze, level = MAZES.generate(spec), LEVELS[spec.level]

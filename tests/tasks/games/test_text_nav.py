@@ -37,6 +37,7 @@ def fewest(house: House, state: State) -> int | None:
     return None
 
 
+@pytest.mark.slow
 @given(specs)
 def test_a_house_keeps_what_its_level_promises(spec: TaskSpec) -> None:
     house, level = TEXT_NAV.generate(spec), LEVELS[spec.level]

@@ -125,6 +125,7 @@ def test_the_best_question_halves_what_is_possible() -> None:
     assert mask(["basketball", "baseball"]) == 0b101
 
 
+@pytest.mark.slow
 def test_held_out_objects_are_in_no_other_split() -> None:
     seen = {split: set[str]() for split in Split}
     for split in Split:

@@ -133,6 +133,7 @@ def misses(env: Any, spec: TaskSpec, *, ways_out: bool) -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "levels"), cases(sorted(TEMPLATES), [*BASE, *sampled(COMPOSED, 12, key="web laws")]))
 def test_a_template_is_solved_by_its_solution_and_by_nothing_less(
     made: Any, name: str, levels: tuple[int, ...]
@@ -157,6 +158,7 @@ def unfair(env: Any, spec: TaskSpec) -> str:
     return f"{said} solved by nothing" if own(env).judge().success else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "levels"), cases(sorted(BASE), sorted(BASE)))
 def test_one_change_too_many_is_named_and_fails(made: Any, name: str, levels: tuple[int, ...]) -> None:
     faults = []

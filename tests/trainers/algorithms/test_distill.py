@@ -132,6 +132,7 @@ def test_a_run_comes_closer_to_its_teacher(tmp_path: Path, cloned: Path) -> None
     assert sum(line["kl_ref"] for line in lines[-3:]) < 0.9 * sum(line["kl_ref"] for line in lines[:3])
 
 
+@pytest.mark.slow
 def test_a_teacher_with_another_tokenizer_is_refused(tmp_path: Path, cloned: Path) -> None:
     tokenizer = build_tokenizer("word", ["a b"])
     save_model(build_model(NanoConfig(size="0.1M", layers=1, hidden=16), tokenizer), tokenizer, tmp_path / "other")

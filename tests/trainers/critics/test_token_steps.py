@@ -107,6 +107,7 @@ drawn = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(drawn, min_size=1, max_size=3), st.sampled_from([0.5, 1.0]), st.sampled_from(["turn", "token"]))
 def test_returns_are_discounted_sums_and_environment_tokens_change_nothing(
     plans: list[list[tuple[int, int, int, bool]]], gamma: float, per: Per

@@ -164,6 +164,7 @@ def test_a_nano_critic_is_a_function_of_the_seed(policy: Any, tokenizer: Any) ->
     assert not torch.equal(values[0], values[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "scale"), [("huber", "running"), ("squared", "fixed")])
 def test_it_learns_returns_far_from_zero(policy: Any, tokenizer: Any, loss: str, scale: str) -> None:
     values = critic(policy, tokenizer, lr=1e-2, loss=loss, scale=scale, center=-60.0, spread=20.0)

@@ -233,6 +233,7 @@ def test_values_begin_at_the_mean_of_the_first_returns() -> None:
     assert critic.online.get_buffer("units").tolist() == pytest.approx([-80.0, 20 * (2 / 3) ** 0.5])
 
 
+@pytest.mark.slow
 def test_units_follow_the_returns_and_no_value_changes() -> None:
     """One success among the first 64 transitions must not fix the spread at .12 for the whole run."""
     critic = UtteranceCritic(Bag(), CriticConfig(optimizer=OptimizerConfig(lr=1e-12)))

@@ -115,6 +115,7 @@ def updated(model: Any, rows: Rows, objective: Objective, **options: Any) -> tup
     return learner.step(learner.recompute_old(rows), objective).metrics["loss"], gradients
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("kind", ["tied", "untied", "biased", "lora"])
 @pytest.mark.parametrize(

@@ -100,6 +100,7 @@ OBJECTIVES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=["token", "turn", "trajectory", "entropy"])
 @pytest.mark.parametrize("changed", [{"microbatch_tokens": 1}, {"layout": "packed"}, {"recompute": True}], ids=str)
 def test_loss_and_gradient_are_those_of_one_padded_pass(objective: Objective, changed: dict[str, Any]) -> None:
@@ -110,6 +111,7 @@ def test_loss_and_gradient_are_those_of_one_padded_pass(objective: Objective, ch
         assert close(gradients, others)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 249), min_size=2, max_size=12), min_size=1, max_size=6))
 def test_rows_in_one_sequence_do_not_see_each_other(texts: list[list[int]]) -> None:

@@ -124,6 +124,7 @@ def test_tied_embeddings_stay_tied(tmp_path: Path) -> None:
     assert merged.lm_head.weight is merged.model.embed_tokens.weight
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_it_learns_on_bitwise(base: Path, tmp_path: Path) -> None:
     files = ModelFiles("float32", lora=RANK_4)
     straight, tokenizer = files.load(base)

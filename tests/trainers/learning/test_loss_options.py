@@ -314,6 +314,7 @@ def run(given_: dict[str, Any], chosen: dict[str, Any], part: slice = slice(None
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(seed=seeds, chosen=options)
 def test_whole_trajectories_may_be_computed_apart(seed: int, chosen: dict[str, Any]) -> None:
@@ -325,6 +326,7 @@ def test_whole_trajectories_may_be_computed_apart(seed: int, chosen: dict[str, A
         assert Diagnostics.join([part for _, part in halves]).metrics() == pytest.approx(seen.metrics())
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(seed=seeds, chosen=options, junk=st.sampled_from([math.nan, math.inf, 1e30]))
 def test_what_was_not_sampled_has_no_say(seed: int, chosen: dict[str, Any], junk: float) -> None:
@@ -338,6 +340,7 @@ def test_what_was_not_sampled_has_no_say(seed: int, chosen: dict[str, Any], junk
     assert not got[~given_["mask"]].any()
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(seed=seeds, chosen=options, far=st.sampled_from([1e4, -1e4]), at=st.sampled_from(["logp_old", "logp_behave"]))
 def test_extreme_ratios_stay_finite(seed: int, chosen: dict[str, Any], far: float, at: str) -> None:

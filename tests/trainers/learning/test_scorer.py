@@ -78,6 +78,7 @@ def test_the_kl_to_the_reference_is_exactly_0_before_the_first_step(
         assert reference_metrics(plain)["kl_ref_k3"] > 0, "in 32 bits, rounding alone would be a distance"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", ["policy", "nano"])
 def test_values_of_tokens_are_computed_in_the_precision_of_the_run(init: str) -> None:
     options = ValuesConfig.model_validate({"init": init, "nano": SHAPE.model_dump()})

@@ -155,6 +155,7 @@ def test_the_rate_rises_and_falls() -> None:
     assert config.rate(110) == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 def test_the_model_is_a_start_for_every_trainer(whole: Path, tmp_path: Path) -> None:
     words = [f"model={whole / 'model'}", f"out={tmp_path}", "steps=1", "batch=4", "threads=1", "progress=false"]
     words += ["levels=[1]", "demonstrations.count=4", "episodes.concurrency=4", "eval.episodes=2", "agent.max_tokens=8"]

@@ -15,6 +15,7 @@ from turnwise.trainers.pretraining.probes import ProbeScore, probe_metrics, prob
 SUITE = probe_suite(300)
 
 
+@pytest.mark.slow
 def test_the_suite_has_every_skill_and_never_changes() -> None:
     assert [one.kind for one in SUITE] == [skill for skill in SKILLS for _ in range(300)]
     assert probe_suite(300) == SUITE

@@ -36,6 +36,7 @@ def config(folder: Path, model: Path) -> loop.LoopConfig:
     return small.looping(folder, model, steps=3, checkpoint_in_background=True, eval={"episodes": 0})
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_slower_than_a_step_is_not_removed_by_the_next(
     cloned: Path, tmp_path: Path, slow_disk: None
 ) -> None:
@@ -43,6 +44,7 @@ def test_a_checkpoint_that_is_slower_than_a_step_is_not_removed_by_the_next(
     assert RunFolder(tmp_path / "run", "loop").checkpoints.latest().step == 3
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_first_finishes_its_checkpoint(cloned: Path, tmp_path: Path, slow_disk: None) -> None:
     class Failing(LoopTrainer):
         async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:

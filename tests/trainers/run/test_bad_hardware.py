@@ -75,6 +75,7 @@ def test_a_model_that_cannot_fit_names_the_smallest_change_that_does(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "cure"), [("0.19.0", "upgrade it"), ("0.99.1", "use an older one")])
 def test_servers_of_another_version(
     tmp_path: Path, cloned: Path, capsys: pytest.CaptureFixture[str], version: str, cure: str
@@ -150,6 +151,7 @@ async def test_ways_of_sharing_a_card_that_cannot_work(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_servers_start_before_the_optimizers_state_takes_their_memory(
     tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def ran(program: str) -> tuple[int, str, str]:
     return found.returncode, found.stdout, found.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "ending"),
     [

@@ -37,6 +37,7 @@ def test_a_learning_rate_for_small_models_is_named_before_it_destroys_a_large_on
     assert not warns or ("0.001" in said and "lora.rank" in said)
 
 
+@pytest.mark.slow
 def test_the_default_rate_on_the_full_weights_of_a_large_model_is_refused(
     cloned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ async def steps(trainer: type[Any], config: Any) -> None:
         await train_steps(trainer(config, run))
 
 
+@pytest.mark.slow
 def test_one_bad_episode_does_not_end_a_run(cloned: Path, tmp_path: Path) -> None:
     config = small.looping(tmp_path / "run", cloned / "model", steps=2, eval={"episodes": 0})
     asyncio.run(steps(breaking(LoopTrainer, broken, 1), config))
@@ -107,6 +108,7 @@ def test_one_bad_episode_does_not_end_a_run(cloned: Path, tmp_path: Path) -> Non
         asyncio.run(steps(breaking(LoopTrainer, broken, 3), config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "dropped"), [("ppo", [1.0]), ("grpo", [None])])
 def test_a_truncated_episode_without_its_last_prompt_is_dropped_where_it_bootstraps(
     cloned: Path, tmp_path: Path, algorithm: str, dropped: Sequence[float | None]

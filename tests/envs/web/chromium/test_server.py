@@ -28,6 +28,7 @@ async def asked(server: SiteServer, host: str, key: str = "", path: str = "/", *
         return await client.request(method, url, headers=headers, content=more.get("content"))
 
 
+@pytest.mark.slow
 async def test_only_whoever_has_the_key_is_answered(server: SiteServer) -> None:
     key, episode = server.enter()
     assert (await asked(server, "trap.test", key)).status_code == 404, "an episode that has not begun"

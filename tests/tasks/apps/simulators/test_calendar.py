@@ -194,6 +194,7 @@ def test_the_first_free_stretch_is_the_first(events: Times, begin: int, length: 
     assert first_free(spans, _at(begin), _at(begin + length), minutes) == (None if wanted is None else _at(wanted))
 
 
+@pytest.mark.slow
 @given(EVENTS)
 def test_hours_add_up(events: Times) -> None:
     total = sum((timedelta(minutes=end - start) for start, end in events), timedelta())

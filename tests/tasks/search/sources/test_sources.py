@@ -192,6 +192,7 @@ def test_the_systems_wordnet() -> None:
     assert sum(1 for _ in read_wordnet()) == 117_659, "WordNet 3.0 has so many synsets"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not any(DOCS.glob("python3*/html/_sources")), reason="NOT TESTED: apt-get install python3-doc")
 def test_the_systems_documentation() -> None:
     assert sum(1 for _ in read_python_docs()) > 4000

@@ -25,6 +25,7 @@ def task(name: str, level: int = 2, seed: int = 1) -> SearchTask:
     return SEARCH_FAMILY.generate(spec)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_every_claim_holds(name: str) -> None:
     for level in (1, 2, 3):

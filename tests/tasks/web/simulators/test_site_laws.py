@@ -99,6 +99,7 @@ def changed(sites: Sites) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "listing", "member"),
     [
@@ -143,6 +144,7 @@ def _sendable(values: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(name, value.encode("utf-8", "replace").decode()) for name, value in values]
 
 
+@pytest.mark.slow
 @every_site
 @pytest.mark.parametrize(
     "hostile",
