@@ -316,9 +316,9 @@ def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None
         if not chosen:
             lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " "))
         for kind in chosen or kinds:
-            told = describe(kind, preset if chosen else None, f"{prefix}{name}.")
+            described = describe(kind, preset if chosen else None, f"{prefix}{name}.")
             label = f"({discriminator_of(kind)}) " if len(kinds) > 1 and not chosen else ""
-            lines += [line.replace("]  ", f"]  {label}", 1) for line in told]
+            lines += [line.replace("]  ", f"]  {label}", 1) for line in described]
     return lines
 
 

@@ -204,8 +204,8 @@ class ServedPolicy:
             TurnwiseError: the error that the policy raised there.
             PolicyServerError: it cannot be reached.
         """
-        told = {"policy": self._number, "prompt": list(prompt_ids), "sampling": asdict(sampling), "session": session}
-        answer = await self._connection.ask(told)
+        request = {"policy": self._number, "prompt": list(prompt_ids), "sampling": asdict(sampling), "session": session}
+        answer = await self._connection.ask(request)
         if "error" in answer:
             raise error_named(answer["error"], answer["text"])
         ids, logprobs, versions = (tuple(answer[name]) for name in ("token_ids", "logprobs", "versions"))
