@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import pydantic
 
@@ -121,8 +121,7 @@ def merge_defaults(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dic
     for name, default in defaults.items():
         mine = merged.get(name)
         if isinstance(mine, Config):
-            tag = {"name": discriminator_of(type(mine))} if discriminator_of(type(mine)) else {}
-            mine = tag | mine.model_dump(exclude_unset=True)
+            mine = _tag(type(mine)) | mine.model_dump(exclude_unset=True)
         if isinstance(default, Mapping) and isinstance(mine, Mapping):
             merged[name] = merge_defaults(default, mine)
         else:
@@ -244,9 +243,17 @@ def config_types_in(annotation: Any) -> tuple[type[Config], ...]:
 
 
 def discriminator_of(kind: type[Config]) -> str:
-    """Return the tag that distinguishes a member of a union: the default of its ``name``."""
-    field = kind.model_fields.get("name")
-    return str(field.default) if field is not None else ""
+    """Return the tag that distinguishes a member of a union, such as the only value of its ``name``; or nothing."""
+    return next(iter(_tag(kind).values()), "")
+
+
+def _tag(kind: type[Config]) -> dict[str, str]:
+    """Return the setting that can have a single value only, and this value: the member of a union that a table is."""
+    return {
+        name: str(field.default)
+        for name, field in kind.model_fields.items()
+        if get_origin(field.annotation) is Literal and get_args(field.annotation) == (field.default,)
+    }
 
 
 def _walk(model: type[Config], location: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[type[Config], ...]]:
@@ -310,15 +317,17 @@ def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None
             lines += describe(kinds[0], preset, f"{prefix}{name}.")
             continue
         chosen = [
-            kind for kind in kinds if isinstance(preset, Mapping) and preset.get("name") == discriminator_of(kind)
+            kind
+            for kind in kinds
+            if isinstance(preset, Mapping) and _tag(kind) and _tag(kind).items() <= preset.items()
         ]
         default = "(required)" if field.is_required() else f"[{_shown(field, presets.get(name))}]"
         if not chosen:
             lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " "))
         for kind in chosen or kinds:
-            told = describe(kind, preset if chosen else None, f"{prefix}{name}.")
+            described = describe(kind, preset if chosen else None, f"{prefix}{name}.")
             label = f"({discriminator_of(kind)}) " if len(kinds) > 1 and not chosen else ""
-            lines += [line.replace("]  ", f"]  {label}", 1) for line in told]
+            lines += [line.replace("]  ", f"]  {label}", 1) for line in described]
     return lines
 
 

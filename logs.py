@@ -12,10 +12,11 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from .errors import UsageError
 
@@ -162,6 +163,37 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+@contextmanager
+def _warnings_logged() -> Iterator[None]:
+    """Log Python's warnings where their own form says nothing, or is not JSON.
+
+    The line of a deprecated setting from the command line is that of the program's start, ``sys.exit(main())``.
+    """
+    before, program = warnings.showwarning, getattr(sys.modules.get("__main__"), "__file__", None)
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, DeprecationWarning) and filename == program:
+            event(ROOT, "remark", f"warning: {message}", level=logging.WARNING)
+        elif as_json():
+            text = f"warning: {filename}, line {lineno}: {category.__name__}: {message}"
+            event(ROOT, "remark", text, level=logging.WARNING)
+        else:
+            before(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
 class _StderrHandler(logging.Handler):
     """Writes to standard error as it is at the moment, which a progress bar may have replaced."""
 
@@ -195,7 +227,8 @@ def log_to_stderr(form: str = "text", level: str | None = None) -> Iterator[None
     ROOT.setLevel((level or ("info" if form == "json" else "warning")).upper())
     ROOT.propagate = False  # other libraries may have given the root logger a handler, which would show it twice
     try:
-        yield
+        with _warnings_logged():
+            yield
     finally:
         ROOT.removeHandler(handler)
         ROOT.setLevel(level_before)

@@ -69,8 +69,12 @@ def with_new_names(given: Mapping[str, Any], *models: type[Any], report: Report,
 
 def _is_former(key: str, value: Any, models: tuple[type[Any], ...]) -> bool:
     """Return whether a name that belongs to a table today is used for the single value that had it before."""
-    table = isinstance(value, Mapping) or hasattr(type(value), "renamed")
-    return not table and any(_tables(model, key) for model in models)
+    return not is_table(value) and any(_tables(model, key) for model in models)
+
+
+def is_table(value: Any) -> bool:
+    """Return whether the value of a setting is a table: a mapping, or a ``Config``."""
+    return isinstance(value, Mapping) or hasattr(type(value), "renamed")
 
 
 def _within(value: Any, tables: tuple[type[Any], ...], report: Report, key: str) -> Any:

@@ -69,8 +69,8 @@ class ChatTemplate:
             raise ModelError(f"{_name(tokenizer)} {why}; serve it, and evaluate it as chat:http://host:port/v1#MODEL")
         added = tokenizer.added_tokens_decoder.values()
         tokens = " ".join(map(str, added))
-        told = dialect_of(self.source, tokens)
-        self.dialect, self.tells_dialect = told or ToolCallParser.NAME, told is not None
+        dialect = dialect_of(self.source, tokens)
+        self.dialect, self.tells_dialect = dialect or ToolCallParser.NAME, dialect is not None
         """The name of the parser for the model's tool calls, and whether template or vocabulary determine it."""
         self.thoughts = Delimiters.of(f"{self.source} {tokens}")
         """The model's delimiters of thoughts."""

@@ -71,14 +71,14 @@ class Transcript:
         known = len(self._entries)
         grown = known and len(entries) >= known and all(a is b for a, b in zip(entries, self._entries, strict=False))
         new = list(entries[known:]) if grown else list(entries)
-        begun = self.rows
+        rows = self.rows
         if not grown or (new and isinstance(new[0], Message)):
             new = self._begin(entries)
         for said, answers in _exchanges(new):
             self._append(said, answers)
         self._entries = list(entries)
         if self._suspect and self._rewritten():
-            self.rows = begun + 1
+            self.rows = rows + 1
         return self._ids
 
     def _begin(self, entries: Sequence[Entry]) -> list[Entry]:

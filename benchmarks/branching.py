@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from kept import begun, shown, trained
+from kept import note_settings, shown, trained
 from rich.console import Console
 from rich.table import Table
 
@@ -205,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     try:
-        begun(arguments.out, noted(arguments))
+        note_settings(arguments.out, noted(arguments))
     except UsageError as error:
         parser.error(str(error))
     words = [f"env={arguments.env}", f"steps={arguments.cloned}", "eval.episodes=0", "eval.every=0"]

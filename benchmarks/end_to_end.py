@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kept import begun, shown, trained
+from kept import note_settings, shown, trained
 from rich.console import Console
 from rich.table import Table
 
@@ -181,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     settings = {name: getattr(arguments, name) for name in ("loop_steps", "archer_steps", "cloned")}
     try:
-        begun(arguments.out, settings)
+        note_settings(arguments.out, settings)
     except UsageError as error:
         parser.error(str(error))
     words = [f"env={ENV}", f"steps={arguments.cloned}", "agent.context=last:1:bare", "eval.episodes=0", "eval.every=0"]

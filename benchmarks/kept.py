@@ -13,11 +13,11 @@ from turnwise.trainers.options import configured, located
 from turnwise.trainers.registry import ALGORITHMS
 
 
-def begun(out: Path, settings: Mapping[str, Any]) -> None:
-    """Note the settings in the folder, or see that they are those that it was started with.
+def note_settings(out: Path, settings: Mapping[str, Any]) -> None:
+    """Write the settings into the folder, or check that they are those that it was started with.
 
     Raises:
-        UsageError: they are others.
+        UsageError: they differ.
     """
     out.mkdir(parents=True, exist_ok=True)
     path = out / "settings.json"
@@ -40,8 +40,8 @@ def trained(word: str, config: str, words: Sequence[str], out: Path) -> Path:
     """
     if not (out / "done").exists():
         resumed = ["resume=true"] if (out / "config.json").exists() else []
-        told = [*words, f"out={out}", "progress=false", "tensorboard=false", "threads=1", *resumed]
-        ALGORITHMS[word].load()[1](configured(word, located(config), told))
+        settings = [*words, f"out={out}", "progress=false", "tensorboard=false", "threads=1", *resumed]
+        ALGORITHMS[word].load()[1](configured(word, located(config), settings))
         (out / "done").touch()
     return out / "model"
 

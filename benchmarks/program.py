@@ -61,13 +61,13 @@ async def measured(backend: str, n: int, count: int) -> dict[str, float]:
     env = Tools()
     env.reset(seed=0)
     tools = [replace(env.tools[0], name=f"tool_{number}") for number in range(count)]
-    begun, runs, found = list[float](), list[float](), dict[str, list[float]]()
+    starts, runs, found = list[float](), list[float](), dict[str, list[float]]()
     for _ in range(max(3, n // 20)):
         sandbox = EpisodeSandbox(backend, spec_for(backend))
         programs = PythonTools(tools, sandbox, calls=10 * n)
         began = time.perf_counter()
         await programs.run("pass")
-        begun.append(time.perf_counter() - began)
+        starts.append(time.perf_counter() - began)
         for _ in range(20):
             began = time.perf_counter()
             await programs.run("pass")
@@ -77,7 +77,7 @@ async def measured(backend: str, n: int, count: int) -> dict[str, float]:
             found.setdefault(name, []).append(float((await programs.run(source, 60.0)).result.stdout.text))
         await sandbox.close()
         await asyncio.sleep(0.2)  # others are made ready meanwhile
-    times = {"start": statistics.median(begun) * 1000, "empty run": statistics.median(runs) * 1000}
+    times = {"start": statistics.median(starts) * 1000, "empty run": statistics.median(runs) * 1000}
     return {**times, **{name: statistics.median(values) for name, values in found.items()}}
 
 

@@ -217,7 +217,7 @@ def shown(found: dict[str, dict[str, list[float]]]) -> Table:
     return table
 
 
-def told(each: Many | Episodes) -> str:
+def summary(each: Many | Episodes) -> str:
     """One result in a line."""
     if isinstance(each, Episodes):
         speed = f"{each.number / each.seconds:.1f} per second, {each.share:.0%} of what plain subprocesses reach"
@@ -241,10 +241,10 @@ async def measured(arguments: argparse.Namespace) -> None:
                 await system.begin()
                 results.append(await many(system, arguments.many))
                 await system.destroy()
-                print(told(results[-1]), flush=True)
+                print(summary(results[-1]), flush=True)
             if arguments.episodes and isinstance(system, Ready):
                 results.append(await episodes(system, arguments.episodes, arguments.work, os.cpu_count() or 1))
-                print(told(results[-1]), flush=True)
+                print(summary(results[-1]), flush=True)
     if arguments.json:
         settings = {name: str(value) for name, value in vars(arguments).items()}
         written = {"machine": platform.platform(), "cores": os.cpu_count(), "settings": settings, "seconds": found}

@@ -78,8 +78,8 @@ def asked(corpus: Corpus, n: int) -> list[tuple[str, str]]:
     made = []
     for place in rng.integers(0, len(corpus), n):
         page = corpus.at(int(place))
-        told = [word for word in page.text.rstrip(".").split()[2:] if word not in STOP_WORDS]
-        some = [told[at] for at in rng.choice(len(told), 4, replace=False)]
+        words = [word for word in page.text.rstrip(".").split()[2:] if word not in STOP_WORDS]
+        some = [words[at] for at in rng.choice(len(words), 4, replace=False)]
         made.append((f"what is the {some[0]} {some[1]} of the {some[2]} in {some[3]}?", page.id))
     return made
 

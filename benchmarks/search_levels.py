@@ -80,17 +80,17 @@ def distractors(task: SearchTask) -> int:
     """Count the pages that the oracle does not read, with a long word from the title of one that it reads."""
     read = {one.document for one in task.lookups}
     titles = [page.title for id in read if (page := task.corpus.get(id)) is not None]
-    told = {word for title in titles for word in title.split() if len(word) > 6 and word[0].isupper()}
-    return sum(one.id not in read and not told.isdisjoint(one.title.split()) for one in task.corpus)
+    names = {word for title in titles for word in title.split() if len(word) > 6 and word[0].isupper()}
+    return sum(one.id not in read and not names.isdisjoint(one.title.split()) for one in task.corpus)
 
 
 def measured(level: int, n: int) -> Measured:
     """Return the means of n tasks of a level, every template of ``train`` equally often."""
     names = SEARCH_FAMILY.templates(Split.TRAIN)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     specs = [SEARCH_FAMILY.spec(i, level=level, template=names[i % len(names)]) for i in range(n)]
     tasks = [SEARCH_FAMILY.generate(one) for one in specs]
-    ms = (time.perf_counter() - begun) * 1000 / n
+    ms = (time.perf_counter() - started) * 1000 / n
     pages = [[page for one in task.lookups if (page := task.corpus.get(one.document)) is not None] for task in tasks]
     return Measured(
         level,
@@ -117,11 +117,11 @@ def guesses(n: int) -> dict[str, float]:
 
 def swept(n: int, *, split: str, level: int | None, prove: bool, processes: int) -> Swept:
     """Make n tasks, and look for equal and ambiguous ones."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     play = partial(part, n, split, level, prove, processes)
     with ProcessPoolExecutor(processes) as pool:
         tasks, different, ambiguous, wikis = map(sum, zip(*pool.map(play, range(processes)), strict=True))
-    return Swept(tasks, tasks - different, ambiguous if prove else None, wikis, time.perf_counter() - begun)
+    return Swept(tasks, tasks - different, ambiguous if prove else None, wikis, time.perf_counter() - started)
 
 
 def part(n: int, split: str, level: int | None, prove: bool, of: int, number: int) -> tuple[int, int, int, int]:
@@ -173,8 +173,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         sweep = swept(options.count, split=options.split, level=level, prove=options.prove, processes=options.processes)
         print(f"\n{sweep}")
     if options.json:
-        told = {"levels": [asdict(one) for one in rows], "guesses": best, "sweep": asdict(sweep) if sweep else None}
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        report = {"levels": [asdict(one) for one in rows], "guesses": best, "sweep": asdict(sweep) if sweep else None}
+        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

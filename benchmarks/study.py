@@ -221,8 +221,8 @@ class Harness:
             file.write(json.dumps(line) + "\n")
         self.keep(line)
         seconds = time.monotonic() - running.began
-        told = f"FAILED: {line['error']}" if code else f"return {line['return']:.2f}, success {line['success']:.0%}"
-        say(f"[{len(self.outcomes)} done] {job}: {told} ({seconds:.0f} s)")
+        outcome = f"FAILED: {line['error']}" if code else f"return {line['return']:.2f}, success {line['success']:.0%}"
+        say(f"[{len(self.outcomes)} done] {job}: {outcome} ({seconds:.0f} s)")
         return code != 0
 
     def stop(self) -> None:

@@ -197,14 +197,14 @@ class Peak:
 def main(side: str, folder: Path) -> None:
     """Answer each line of standard input, a number of steps, by a line of what they took."""
     settings = json.loads((folder / "settings.json").read_text())
-    told = os.fdopen(os.dup(1), "w", buffering=1)
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever libraries print must not stand among the answers
     torch.set_num_threads(settings["threads"])
     clock = time.process_time if settings["device"] == "cpu" else time.perf_counter
     peak = Peak(settings["device"])
     before = peak.now()
     step = {"turnwise": turnwise_step, "trl": trl_step}[side](folder, settings)
-    print(json.dumps({"loaded": peak.now() - before}), file=told)
+    print(json.dumps({"loaded": peak.now() - before}), file=answers)
     for line in sys.stdin:
         peak.reset()
         began = clock()
@@ -214,7 +214,7 @@ def main(side: str, folder: Path) -> None:
             torch.cuda.synchronize()
         seconds = clock() - began
         answer = {"seconds": seconds, "loss": loss, "norm": norm, "peak": peak.read() - before}
-        print(json.dumps(answer), file=told)
+        print(json.dumps(answer), file=answers)
 
 
 if __name__ == "__main__":

@@ -161,10 +161,10 @@ def noted(episode: dict[str, dict[str, Any]], found: Found, counts: Counts) -> N
     for name, one in episode.items():
         found.setdefault(f"MiniWoB, {name}: reset", []).append(one["reset"])
         found.setdefault(f"MiniWoB, {name}: step", []).extend(one["steps"])
-        told = counts.setdefault(name, [0, 0, 0])
-        told[0] += 1
-        told[1] += one["asked"].split() == asked.split()
-        told[2] += bool(one["solved"])
+        count = counts.setdefault(name, [0, 0, 0])
+        count[0] += 1
+        count[1] += one["asked"].split() == asked.split()
+        count[2] += bool(one["solved"])
 
 
 async def measured(python: str, seeds: int, found: Found, tasks: tuple[str, ...] = TASKS) -> Counts:

@@ -53,8 +53,8 @@ def lengths(n: int) -> None:
                 done, many = ended or cut, many + 1
             acts.append(many)
             solved += bool(info["success"])
-        told = [(statistics.median(one), statistics.quantiles(one, n=10)[-1]) for one in (acts, letters)]
-        print(f"| {level} | {solved}/{n} | {told[0][0]:.0f}, {told[0][1]:.0f} | {told[1][0]:,.0f}, {told[1][1]:,.0f} |")
+        act, letter = ((statistics.median(one), statistics.quantiles(one, n=10)[-1]) for one in (acts, letters))
+        print(f"| {level} | {solved}/{n} | {act[0]:.0f}, {act[1]:.0f} | {letter[0]:,.0f}, {letter[1]:,.0f} |")
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def tasks(
 
         turnwise tasks build-repair boltons-26.2.0.tar.gz --limit 1000
 
-        turnwise eval turnwise/CodeRepair-v2 --policy oracle env_kwargs.tasks=repair-boltons
+        turnwise eval turnwise/CodeRepair-v3 --policy oracle env_kwargs.tasks=repair-boltons
 
         turnwise tasks build-corpus my-notes/ notes.corpus --words 200
     """

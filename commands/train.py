@@ -79,17 +79,5 @@ def train(
         result = run(wanted)
     if result.note:
         remark().print(result.note, markup=False)
-    success = " ".join(filter(None, (result.success, _last_interval(result.folder))))
-    remark().print("; ".join(filter(None, (f"trained {result.steps} steps", success))), markup=False)
+    remark().print("; ".join(filter(None, (f"trained {result.steps} steps", result.success))), markup=False)
     typer.echo(result.model)
-
-
-def _last_interval(folder: Path) -> str:
-    """Return the interval of the last evaluation's success: ``"(75.8 – 94.2, Wilson 95 %)"``; empty without any."""
-    from ..evals.curves import curve, read_run
-    from ..evals.formatting import interval, method
-
-    found = curve([read_run(folder)], "eval/success")
-    if found is None or (last := found.points[-1].estimate).low is None:
-        return ""
-    return f"({interval(last, rate=True)}, {method(last)})"

@@ -46,7 +46,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
     ("turnwise/CodeSynthesis-v1", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Broken modules, and functions that are correct and slow.
-    ("turnwise/CodeRepair-v2", f"{CODE}.repair:CodeRepairEnv", {}, None),
+    ("turnwise/CodeRepair-v3", f"{CODE}.repair:CodeRepairEnv", {}, None),
     ("turnwise/CodeEfficiency-v3", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
     ("turnwise/CodeShell-v2", f"{CODE}.shell:CodeShellEnv", {}, None),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..renamed import is_table
 from ..tasks.spec import Split
 from .statistics import Estimate, student, wilson
 
@@ -18,8 +19,10 @@ METRICS = "metrics.jsonl"
 RATES = frozenset({"success", "eval/success"})
 """Metrics that are proportions: they stay in [0, 1], and a single seed has its own interval."""
 
-PER_SEED = frozenset({"seed", "out", "model", "store", "resume", "progress", "tensorboard", "threads", "device"})
-"""Settings in which seeds of one training may differ: locations, and output options."""
+PER_SEED = frozenset(
+    {"seed", "out", "model", "store", "resume", "progress", "tensorboard", "threads", "device", "rollouts"}
+)
+"""Settings in which seeds of one training may differ: locations, also of episodes, and output options."""
 
 NEW_NAMES = {
     "centre": "center",
@@ -213,7 +216,11 @@ def _comparable(settings: Any) -> Any:
         return [_comparable(each) for each in settings]
     if not isinstance(settings, dict):
         return settings
-    # The table ``rollouts`` says where episodes are played; a number of this name is a former setting of ArCHer.
-    kept = {key: value for key, value in settings.items() if (key, type(value)) != ("rollouts", dict)}
-    kept = {NEW_NAMES.get(str(key), str(key)): value for key, value in kept.items() if key not in PER_SEED}
+    named = {_new_name(str(key), value): value for key, value in settings.items()}
+    kept = {name: value for name, value in named.items() if name not in PER_SEED}
     return {name: _comparable(NEW_VALUES.get(name, {}).get(str(value), value)) for name, value in kept.items()}
+
+
+def _new_name(key: str, value: Any) -> str:
+    """Return the present name of a setting; a table of today may have the former name of a single value."""
+    return key if key in PER_SEED and is_table(value) else NEW_NAMES.get(key, key)

@@ -116,14 +116,14 @@ class EvalConfig(RunOptions):
         """
         keep = {"env", "env_kwargs", "policy", "splits", "levels", "group_size", "seed", "temperature", "max_tokens"}
         model = fingerprint(self.policy) if self.policy else None
-        told = self.model_dump(mode="json", include=keep) | ({"model": model} if model else {})
+        identity = self.model_dump(mode="json", include=keep) | ({"model": model} if model else {})
         if is_chat_api(self.policy):
-            told["api"] = self.api.identity | {"server": server_of(self.policy, self.api)[0].address}
+            identity["api"] = self.api.identity | {"server": server_of(self.policy, self.api)[0].address}
         agent = self.agent.model_dump(mode="json", exclude_unset=True)
-        told |= {"agent": agent} if agent else {}
+        identity |= {"agent": agent} if agent else {}
         if self.program is not None:
-            told["program"] = self.program.model_dump(mode="json", include={"command", "fixed_temperature"})
-        return told
+            identity["program"] = self.program.model_dump(mode="json", include={"command", "fixed_temperature"})
+        return identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +233,8 @@ def _acting(config: EvalConfig, agent: Agent) -> dict[str, Any]:
     """Describe how a model really acted: omitted settings come from its folder, or from the provider."""
     source = getattr(agent, "sampling", agent)
     used = {name: getattr(source, name) for name in ("temperature", "max_tokens", "top_p") if hasattr(source, name)}
-    told = {"context": "context_name", "parser": "parser", "system": "system"}
-    parts = {name: getattr(agent, own) for name, own in told.items() if used and hasattr(agent, own)}
+    attributes = {"context": "context_name", "parser": "parser", "system": "system"}
+    parts = {name: getattr(agent, own) for name, own in attributes.items() if used and hasattr(agent, own)}
     parts = {name: part if isinstance(part, str | None) else type(part).__name__ for name, part in parts.items()}
     given = config.agent.model_dump(mode="json", exclude_unset=True)
     return {**used, "agent": {**given, **used, **parts}}

@@ -97,10 +97,10 @@ def failures(summary: Summary) -> str:
 
 def environment_notes(summary: Summary) -> list[str]:
     """Return notes on failed infrastructure; each error of the environment's code has its author's line."""
-    told = [summary.inconclusive] if summary.inconclusive else []
-    if summary.after_action and not told:
-        told = [f"in {summary.after_action} episodes the infrastructure failed after an action of the agent"]
-    return told + [
+    notes = [summary.inconclusive] if summary.inconclusive else []
+    if summary.after_action and not notes:
+        notes = [f"in {summary.after_action} episodes the infrastructure failed after an action of the agent"]
+    return notes + [
         f"{count} of {summary.episodes} episodes are not scored, because the {error}"
         for error, count in summary.environment_errors.items()
     ]

@@ -93,8 +93,8 @@ def _pass_k(summary: Summary) -> str:
 
 
 def _comparison(c: Comparison) -> list[str]:
-    told = () if c.inconclusive else (c.success, *c.levels)
-    rows = [(d.name, percent(d.a.value), percent(d.b.value), c.verdict_on(d, points=True)) for d in told]
+    compared = () if c.inconclusive else (c.success, *c.levels)
+    rows = [(d.name, percent(d.a.value), percent(d.b.value), c.verdict_on(d, points=True)) for d in compared]
     return [
         f"## {_inline(c.a)} against {_inline(c.b)}",
         f"**{_inline(c.verdict)}**",

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
+from ..rollouts.stats import wilson_interval
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,9 +55,7 @@ class Estimate:
 
 
 def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Estimate:
-    """Compute a proportion with Wilson's score interval, which stays inside [0, 1] and behaves at 0 and ``n``.
-
-    ``(p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)``; Wilson (1927), JASA 22:209-212.
+    """Compute a proportion with Wilson's score interval; see ``wilson_interval``.
 
     Args:
         successes: number of successes; may be fractional (an effective count).
@@ -71,13 +70,8 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Estimate:
     if not 0 <= successes <= n:
         raise UsageError(f"{successes} successes out of {n} is not a proportion")
     z = normal_quantile(checked(confidence))
-    p = successes / n
-    centre = p + z * z / (2 * n)
-    reach = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    scale = 1 + z * z / n
-    low = 0.0 if successes == 0 else max(0.0, (centre - reach) / scale)
-    high = 1.0 if successes == n else min(1.0, (centre + reach) / scale)
-    return Estimate(p, min(low, p), max(high, p), math.floor(n), "Wilson", confidence)
+    low, high = wilson_interval(successes, n, z)
+    return Estimate(successes / n, low, high, math.floor(n), "Wilson", confidence)
 
 
 def proportion(

@@ -66,10 +66,10 @@ def wiki(seed: int) -> dict[str, dict[str, str]]:
     }
 
 
-def page(name: str, told: dict[str, str], seed: int) -> dict[str, str]:
+def page(name: str, facts: dict[str, str], seed: int) -> dict[str, str]:
     """Return the page of one of the people: the relations in random order."""
-    order = Rng("example page", seed, name).sample(sorted(told), len(told))
-    return {"id": key(name), "title": name, "text": " . ".join(f"{one} {told[one]}" for one in order)}
+    order = Rng("example page", seed, name).sample(sorted(facts), len(facts))
+    return {"id": key(name), "title": name, "text": " . ".join(f"{one} {facts[one]}" for one in order)}
 
 
 def key(name: str) -> str:
@@ -109,7 +109,7 @@ def prepare(out: Path, seed: int) -> None:
     people = wiki(seed)
     asked = {hops: list(questions(people, hops, 20_000, seed)) for hops in (1, 2)}
     files = {
-        "corpus": [page(name, told, seed) for name, told in people.items()],
+        "corpus": [page(name, facts, seed) for name, facts in people.items()],
         "one": asked[1],
         "two": asked[2],
         "both": [line for pair in zip(asked[1], asked[2], strict=True) for line in pair],

@@ -84,10 +84,12 @@ class PolicyService:
                     running[number].add_done_callback(lambda _, number=number: running.pop(number, None))  # type: ignore[misc]
                 elif number in running:
                     running[number].cancel()
-        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ValueError, KeyError, TypeError):
-            pass  # it left, or does not speak this protocol
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
+            pass  # The client left, or never sent its key. There is no one to answer, and its own side reports it.
+        except (ValueError, KeyError, TypeError):
+            pass  # Another protocol, such as a port scanner's: closing is the answer, and a log would fill with it.
         except asyncio.CancelledError:
-            pass  # closing; a task that a server started must not end as cancelled
+            pass  # ``close`` cancels this task, and a task that a server of asyncio started must not end as cancelled.
         finally:
             self._clients.discard(client)
             for request in list(running.values()):
@@ -182,7 +184,7 @@ class PolicyConnection:
                 if answer is not None and not answer.done():
                     answer.set_result(message)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError, KeyError):
-            pass
+            pass  # Each request that still waits gets an error below, and the next one connects again.
         finally:
             self._writer = None
             writer.close()
@@ -204,8 +206,8 @@ class ServedPolicy:
             TurnwiseError: the error that the policy raised there.
             PolicyServerError: it cannot be reached.
         """
-        told = {"policy": self._number, "prompt": list(prompt_ids), "sampling": asdict(sampling), "session": session}
-        answer = await self._connection.ask(told)
+        request = {"policy": self._number, "prompt": list(prompt_ids), "sampling": asdict(sampling), "session": session}
+        answer = await self._connection.ask(request)
         if "error" in answer:
             raise error_named(answer["error"], answer["text"])
         ids, logprobs, versions = (tuple(answer[name]) for name in ("token_ids", "logprobs", "versions"))

@@ -20,12 +20,12 @@ from ..agents.agent import Agent
 from ..errors import EnvironmentTimeoutError, InfrastructureError
 from ..tasks.spec import TaskSpec
 from .episode import Episode, Fork, Outcome
-from .episode_request import EpisodeRequest, log_retry
+from .episode_request import EpisodeRequest
 from .episode_run import EpisodeRun
 from .episode_state import EpisodeState, HostProvider, RolloutObserver
 from .hosts import Host
 from .options import RunOptions
-from .playing import LONGEST_BACKOFF
+from .playing import with_retries
 from .pool import EnvPool, RemotePool, width
 from .runner import IndexedTask, fingerprints, group_id
 from .stats import RunStats
@@ -200,31 +200,30 @@ class Paths:
         Returns:
             The episode, and the observer of its attempt; ``None`` in place of the observer if all attempts failed.
         """
-        number, failed = 1, None
-        while True:
+        attempt: EpisodeRun | None = None
+        lost: Episode | None = None
+
+        async def play(number: int) -> tuple[Episode, W | None]:
+            nonlocal attempt, lost
             slot = Slot(self.slots)
             observer = watch(slot) if watch is not None else None
-            attempt = EpisodeRun(request, number, self.agent, self.options, origin=origin, observer=observer)
-            attempt = attempt.following(failed) if failed is not None else attempt
+            started = EpisodeRun(request, number, self.agent, self.options, origin=origin, observer=observer)
+            attempt = started.following(attempt) if attempt is not None else started
             try:
                 async with slot:
                     return await attempt.play(provider), observer
-            except InfrastructureError as error:
+            except BaseException as error:
                 await _voided(observer)
-                self.stats.failures[type(error).__name__] += 1
-                if number > self.options.retries:
-                    return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error)), None
-                reason = one_line(error)
-            except BaseException:
-                await _voided(observer)
+                lost = attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
                 raise
             finally:
                 await attempt.release()
-            self.stats.retries += 1
-            wait = min(self.options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
-            log_retry(request, number, reason, wait)
-            await asyncio.sleep(wait)
-            number, failed = number + 1, attempt
+
+        try:
+            return await with_retries(play, request, self.options, self.stats)
+        except InfrastructureError:
+            assert lost is not None
+            return lost, None
 
 
 class Slot:

@@ -60,9 +60,9 @@ def contradictions(table: pa.Table) -> Iterator[tuple[str, str, Any, Any]]:
     columns = {name: table[name].to_pylist() for name in DERIVED}
     for number, (id, episode) in enumerate(zip(ids, turns, strict=True)):
         for name in DERIVED:
-            told, is_so = columns[name][number], getattr(episode, name) if episode.scored else None
-            if told != is_so:
-                yield text_in(id), name, told, is_so
+            stored, is_so = columns[name][number], getattr(episode, name) if episode.scored else None
+            if stored != is_so:
+                yield text_in(id), name, stored, is_so
 
 
 def _row(episode: Episode) -> dict[str, Any]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UsageError
+from ..logs import tell
 from .options import Isolation, RolloutsConfig
 from .pool import EnvPool, EnvSource
+
+LOG = logging.getLogger(__name__)
 
 
 def pool_of(
@@ -31,6 +35,7 @@ def pool_of(
     """
     pool = EnvPool.of(env, isolation=isolation, env_kwargs=env_kwargs)
     if rollouts.engine == "local":
+        _warn_of_unused(rollouts)
         return pool
     if importlib.util.find_spec("ray") is None:
         raise UsageError("rollouts.engine = 'ray' needs Ray: pip install 'turnwise[ray]'")
@@ -38,3 +43,12 @@ def pool_of(
 
     portable = EnvPool.of(env, isolation="process", env_kwargs=env_kwargs)  # its ``build`` works in any process
     return ClusterPool(pool, portable.build, rollouts)
+
+
+def _warn_of_unused(rollouts: RolloutsConfig) -> None:
+    """Say which settings are for Ray alone. No error: one word turns a configuration for a cluster into a local run."""
+    default = RolloutsConfig()
+    unused = [name for name in RolloutsConfig.model_fields if getattr(rollouts, name) != getattr(default, name)]
+    if unused:
+        names = ", ".join(f"rollouts.{name}" for name in unused)
+        tell(LOG, "remark", f"warning: without rollouts.engine = 'ray', these settings have no effect: {names}")

@@ -82,5 +82,5 @@ def run_options(**fields: Any) -> RunOptions:
         return RunOptions(**fields)
     except pydantic.ValidationError as error:
         problems = error.errors(include_url=False)
-        told = (f"run option {'.'.join(map(str, p['loc']))}: {p['msg']}; got {p['input']!r}" for p in problems)
-        raise UsageError("; ".join(told)) from None
+        messages = (f"run option {'.'.join(map(str, p['loc']))}: {p['msg']}; got {p['input']!r}" for p in problems)
+        raise UsageError("; ".join(messages)) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from ..agents.agent import Agent
 from ..errors import InfrastructureError
@@ -16,6 +18,7 @@ from .stats import RunStats
 from .turns import one_line
 
 LONGEST_BACKOFF = 30.0
+T = TypeVar("T")
 
 
 async def play_request(
@@ -35,26 +38,51 @@ async def play_request(
         UsageError: the task or a setting is wrong.
     """
     attempt = EpisodeRun(request, 1, agent, options)
+
+    async def play(number: int) -> Episode:
+        nonlocal attempt
+        attempt = attempt if number == 1 else attempt.retry()
+        return await attempt.play(provider)
+
     try:
-        for number in itertools.count(1):
-            try:
-                return await attempt.play(provider)
-            except InfrastructureError as error:
-                # Only failures that the agent did not cause are retried: a retry of its own failures would make them
-                # rarer in the data than they are.
-                stats.failures[type(error).__name__] += 1
-                if number > options.retries:
-                    return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
-                reason = one_line(error)
-            wait = min(options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
-            log_retry(request, number, reason, wait)
-            await asyncio.sleep(wait)
-            stats.retries += 1
-            attempt = attempt.retry()
+        return await with_retries(play, request, options, stats)
+    except InfrastructureError as error:
+        return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
     except asyncio.CancelledError:
         # Counted, although nothing is yielded: a run that drops its slow episodes would otherwise look complete.
         stats.add(attempt.sealed(Outcome.CANCELLED, error="the run was stopped"))
         raise
     finally:
         await attempt.release()
+
+
+async def with_retries(
+    play: Callable[[int], Awaitable[T]], request: EpisodeRequest, options: RunOptions, stats: RunStats
+) -> T:
+    """Return the result of the first attempt without an infrastructure failure.
+
+    Only failures that the agent did not cause are retried: a retry of its own failures would make them rarer in the
+    data than they are.
+
+    Args:
+        play: plays one attempt, given its number from 1.
+        request: the episode, for the log.
+        options: options of the run: ``retries`` and ``backoff``.
+        stats: statistics for retries and failures.
+
+    Raises:
+        InfrastructureError: the failure of the last attempt that ``options.retries`` allows.
+    """
+    for number in itertools.count(1):
+        try:
+            return await play(number)
+        except InfrastructureError as error:
+            stats.failures[type(error).__name__] += 1
+            if number > options.retries:
+                raise
+            reason = one_line(error)
+        wait = min(options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
+        log_retry(request, number, reason, wait)
+        await asyncio.sleep(wait)
+        stats.retries += 1
     raise AssertionError("attempts are counted without end")

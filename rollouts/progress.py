@@ -57,22 +57,22 @@ class RunProgress:
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[summary]}"),
             console=console,
             transient=True,
             disable=quiet or not console.is_terminal,
         )
-        self._task = self._bar.add_task("episodes", total=total, completed=done, told="")
+        self._task = self._bar.add_task("episodes", total=total, completed=done, summary="")
 
     def tick(self) -> None:
         """Show the current state."""
         now, done = self._clock(), self._done + self._stats.episodes
-        told = summary_line(self._stats, now - self._started)
-        self._bar.update(self._task, completed=done, told=told)
+        summary = summary_line(self._stats, now - self._started)
+        self._bar.update(self._task, completed=done, summary=summary)
         if self._lines and now - self._said >= LINE_SECONDS:
             self._said = now
             whole = "" if self._total is None else f"/{self._total}"
-            line = " · ".join(filter(None, (f"{done}{whole} episodes", told)))
+            line = " · ".join(filter(None, (f"{done}{whole} episodes", summary)))
             known = {"episodes": done, "total": self._total}
             tell(LOG, "progress", line, known, level=logging.INFO, otherwise=self._print)
 
@@ -89,11 +89,11 @@ class RunProgress:
 
 def summary_line(stats: RunStats, seconds: float) -> str:
     """Return ``success 61.5 % · 240 turns/s · 3 EnvironmentTimeoutError, 2 retried``, without empty parts."""
-    told = []
+    parts = []
     if stats.success_rate is not None:
-        told.append(f"success {100 * stats.success_rate:.1f} %")
+        parts.append(f"success {100 * stats.success_rate:.1f} %")
     if stats.turns and seconds > 0:
-        told.append(f"{stats.turns / seconds:,.0f} turns/s")
+        parts.append(f"{stats.turns / seconds:,.0f} turns/s")
     problems = [f"{count} {kind}" for kind, count in stats.failures.most_common()]
     problems += [
         f"{stats.outcomes[outcome]} {outcome}"
@@ -103,5 +103,5 @@ def summary_line(stats: RunStats, seconds: float) -> str:
     if stats.retries:
         problems.append(f"{stats.retries} retried")
     if problems:
-        told.append(", ".join(problems))
-    return " · ".join(told)
+        parts.append(", ".join(problems))
+    return " · ".join(parts)

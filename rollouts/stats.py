@@ -119,3 +119,22 @@ class RunStats:
                 mine.merge(theirs)
             else:
                 setattr(self, each.name, mine + theirs)
+
+
+def wilson_interval(successes: float, n: float, z: float = 1.96) -> tuple[float, float]:
+    """Return Wilson's score interval of a proportion, which stays inside [0, 1] and behaves at 0 and ``n``.
+
+    ``(p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)``; Wilson (1927), JASA 22:209-212.
+
+    Args:
+        successes: number of successes, from 0 to ``n``; may be fractional (an effective count).
+        n: number of trials, above 0; may be fractional.
+        z: quantile of the normal distribution; 1.96 for a coverage of 95 %.
+    """
+    p = successes / n
+    center = p + z * z / (2 * n)
+    reach = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    low = 0.0 if successes == 0 else max(0.0, (center - reach) / scale)
+    high = 1.0 if successes == n else min(1.0, (center + reach) / scale)
+    return min(low, p), max(high, p)

@@ -1,9 +1,7 @@
-"""Report English that a reader stumbles over: the rules of CONTRIBUTING.md, held by a ratchet.
+"""Report English that a reader stumbles over, by the rules of CONTRIBUTING.md; fail if there is any.
 
-    python scripts/prose.py               # fail if there are more or fewer faults than scripts/prose_counts.json has
-    python scripts/prose.py docs agents   # list the faults of files and folders
-    python scripts/prose.py --lower       # write smaller counts where faults are gone; counts never rise
-    python scripts/prose.py --write       # write the counts as they are, for instance after a folder has moved
+    python scripts/prose.py               # check every file
+    python scripts/prose.py docs agents   # check files and folders
 
 It reads Markdown without code, docstrings, comments, the messages of errors and ``help=`` texts. Standard library only.
 """
@@ -12,17 +10,15 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-COUNTS = Path(__file__).with_name("prose_counts.json")
 SKIPPED = ("src/", "docs/developers/log/", "scripts/prose.py", "tests/test_prose.py")
 """Links to the package, history that is not rewritten, and files that quote the faults."""
 LONGEST = 35
@@ -218,66 +214,17 @@ def _git(*words: str) -> list[str]:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def counted(faults: Sequence[Fault]) -> dict[str, dict[str, int]]:
-    """Count faults by place, which is a file at the root or a folder in it, with the kind of text, and by rule."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for fault in faults:
-        counts[f"{fault.path.partition('/')[0]} {fault.kind}"][fault.rule] += 1
-    return {place: dict(sorted(counts[place].items())) for place in sorted(counts)}
-
-
-def compare(
-    before: dict[str, dict[str, int]], now: dict[str, dict[str, int]]
-) -> tuple[set[tuple[str, str]], dict[str, dict[str, int]]]:
-    """Return the places and rules with more faults than before, and the smaller of both counts."""
-    risen = {(place, rule) for place in now for rule, n in now[place].items() if n > before.get(place, {}).get(rule, 0)}
-    lowered = {
-        place: kept
-        for place, rules in before.items()
-        if (kept := {rule: least for rule, n in rules.items() if (least := min(n, now.get(place, {}).get(rule, 0)))})
-    }
-    return risen, lowered
-
-
-def _save(counts: dict[str, dict[str, int]]) -> None:
-    rows = ",\n".join(f"  {json.dumps(place)}: {json.dumps(rules)}" for place, rules in counts.items())
-    COUNTS.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", nargs="*", help="List the faults of these files and folders.")
-    parser.add_argument("--lower", action="store_true", help="Lower the counts where faults are gone.")
-    parser.add_argument("--write", action="store_true", help="Write the counts as they are.")
+    parser.add_argument("paths", nargs="*", help="Files and folders to check; everything by default.")
     parser.add_argument("--totals", action="store_true", help="Print the number of faults by rule.")
     options = parser.parse_args()
     found = [fault for path in files(options.paths) for fault in faults_in(path, (ROOT / path).read_text("utf-8"))]
     if options.totals:
         print("\n".join(f"{n:6} {rule}" for rule, n in Counter(fault.rule for fault in found).most_common()))
-    elif options.paths:
+    elif found:
         print("\n".join(map(str, found)))
-    elif options.write:
-        _save(counted(found))
-    else:
-        return _ratchet(found, options.lower)
-    return 0
-
-
-def _ratchet(found: list[Fault], lower: bool) -> int:
-    before, now = json.loads(COUNTS.read_text(encoding="utf-8")), counted(found)
-    risen, lowered = compare(before, now)
-    changed = _git("diff", "--name-only", "HEAD") + _git("ls-files", "-o", "--exclude-standard")
-    for place, rule in sorted(risen):
-        path, kind = place.rsplit(" ", 1)
-        here = [f for f in found if (f.path.partition("/")[0], f.kind, f.rule) == (path, kind, rule)]
-        print("\n".join(map(str, [f for f in here if f.path in changed] or here)))
-        allowed = before.get(place, {}).get(rule, 0)
-        print(f"{place}: {now[place][rule]} of {rule!r}, {allowed} allowed: reword the new ones\n")
-    if lower:
-        _save(lowered)
-    elif lowered != before and not risen:
-        print("there are fewer faults than scripts/prose_counts.json has: lower it with scripts/lint --fix")
-    return 1 if risen or (lowered != before and not lower) else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -312,14 +312,14 @@ class ProgramSession:
 
 def _told(sent: Message) -> dict[str, Any]:
     """Return a message in the chat API's format, so that a program can pass it on unchanged."""
-    told: dict[str, Any] = {"role": sent.role, "content": _plain(sent.text)}
+    fields: dict[str, Any] = {"role": sent.role, "content": _plain(sent.text)}
     if sent.tool_calls:
-        told["tool_calls"] = [
+        fields["tool_calls"] = [
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": arguments(c)}}
             for c in sent.tool_calls
         ]
-    told |= {"name": sent.name} if sent.name else {}
-    return told | ({"tool_call_id": sent.tool_call_id} if sent.tool_call_id else {})
+    fields |= {"name": sent.name} if sent.name else {}
+    return fields | ({"tool_call_id": sent.tool_call_id} if sent.tool_call_id else {})
 
 
 def _plain(text: str) -> str:

@@ -216,8 +216,8 @@ def _cut(template: ChatTemplate, completion: Completion, stops: tuple[str, ...])
         return _Decoded(completion, text, closed, "stop" if closed else "length")
 
     def stopped(size: int) -> bool:
-        begun = template.decode(ids[:size])
-        return any(stop in begun for stop in stops)
+        beginning = template.decode(ids[:size])
+        return any(stop in beginning for stop in stops)
 
     size = bisect_left(range(len(ids) + 1), True, key=stopped)
     text = template.decode(ids[:size])

@@ -49,7 +49,7 @@ class RemoteEpisode:
     group_id: str
     recorder: Recorder | None = None
     turns: list[Turn] = field(default_factory=list)
-    begun: float = field(default_factory=time.perf_counter)
+    started_at: float = field(default_factory=time.perf_counter)
 
     def answered(self, sampled: Sampled) -> None:
         """Record an answer of the policy as a turn."""
@@ -67,7 +67,7 @@ class RemoteEpisode:
             outcome,
             score=score,
             error=error,
-            seconds=time.perf_counter() - self.begun,
+            seconds=time.perf_counter() - self.started_at,
             fingerprints=fingerprints,
         )
 
@@ -160,8 +160,8 @@ class RemoteEpisodes:
         key = self._register(task, env_id, group)
         address = await self._endpoint.start()
         remote = self._open[key]
-        told = {"id": remote.episode_id, "group_id": remote.group_id, "api_key": key, "base_url": f"{address}/v1"}
-        return JSONResponse(told)
+        created = {"id": remote.episode_id, "group_id": remote.group_id, "api_key": key, "base_url": f"{address}/v1"}
+        return JSONResponse(created)
 
     async def _ended(self, request: Request) -> Response:
         key = str(request.path_params["key"])

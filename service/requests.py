@@ -285,13 +285,13 @@ def _message(entry: Any, where: str) -> Message:
         raise RequestError(f"{where} has role {role!r}; roles are {', '.join(ROLES)}", param=where)
     text = text_of(entry.get("content"), f"{where}.content")
     calls: Sequence[Any] = entry.get("tool_calls") or ()
-    told = []
+    checked = []
     for place, call in enumerate(calls):
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
             raise RequestError(f"{where}.tool_calls[{place}] does not call a function", param=where)
-        told.append(called(function.get("name"), function.get("arguments"), call.get("id"), where))
-    return said(ROLES[entry["role"]], text, told, name=entry.get("name"), answers=entry.get("tool_call_id"))
+        checked.append(called(function.get("name"), function.get("arguments"), call.get("id"), where))
+    return said(ROLES[entry["role"]], text, checked, name=entry.get("name"), answers=entry.get("tool_call_id"))
 
 
 def said(role: Role, text: str, calls: Sequence[ToolCall] = (), *, name: Any = None, answers: Any = None) -> Message:

@@ -123,36 +123,36 @@ def events(response: dict[str, Any]) -> Iterator[str]:
     """Yield the server-sent events of a streamed response."""
     number = -1
 
-    def told(kind: str, **data: Any) -> str:
+    def numbered(kind: str, **data: Any) -> str:
         nonlocal number
         number += 1
         return event({"type": kind, "sequence_number": number, **data}, kind)
 
-    begun = response | {"status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
-    yield told("response.created", response=begun)
-    yield told("response.in_progress", response=begun)
+    started = response | {"status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+    yield numbered("response.created", response=started)
+    yield numbered("response.in_progress", response=started)
     for place, item in enumerate(response["output"]):
         at = {"output_index": place, "item_id": item["id"]}
         if item["type"] == "message":
             opened = item | {"status": "in_progress", "content": []}
             (part,) = item["content"]
-            yield told("response.output_item.added", output_index=place, item=opened)
-            yield told("response.content_part.added", **at, content_index=0, part=part | {"text": ""})
+            yield numbered("response.output_item.added", output_index=place, item=opened)
+            yield numbered("response.content_part.added", **at, content_index=0, part=part | {"text": ""})
             for delta in parts(part["text"]):
-                yield told("response.output_text.delta", **at, content_index=0, delta=delta, logprobs=[])
-            yield told("response.output_text.done", **at, content_index=0, text=part["text"], logprobs=[])
-            yield told("response.content_part.done", **at, content_index=0, part=part)
+                yield numbered("response.output_text.delta", **at, content_index=0, delta=delta, logprobs=[])
+            yield numbered("response.output_text.done", **at, content_index=0, text=part["text"], logprobs=[])
+            yield numbered("response.content_part.done", **at, content_index=0, part=part)
         elif item["type"] == "function_call":
             opened = item | {"status": "in_progress", "arguments": ""}
-            yield told("response.output_item.added", output_index=place, item=opened)
+            yield numbered("response.output_item.added", output_index=place, item=opened)
             for delta in parts(item["arguments"]):
-                yield told("response.function_call_arguments.delta", **at, delta=delta)
+                yield numbered("response.function_call_arguments.delta", **at, delta=delta)
             done = {"arguments": item["arguments"], "name": item["name"]}
-            yield told("response.function_call_arguments.done", **at, **done)
+            yield numbered("response.function_call_arguments.done", **at, **done)
         else:
-            yield told("response.output_item.added", output_index=place, item=item)
-        yield told("response.output_item.done", output_index=place, item=item)
-    yield told(f"response.{response['status']}", response=response)
+            yield numbered("response.output_item.added", output_index=place, item=item)
+        yield numbered("response.output_item.done", output_index=place, item=item)
+    yield numbered(f"response.{response['status']}", response=response)
 
 
 def _response(answer: Answer, body: Mapping[str, Any], model: str) -> dict[str, Any]:
@@ -199,8 +199,8 @@ def _items(answer: Answer) -> Iterator[dict[str, Any]]:
         status = "incomplete" if answer.finish == "length" else "completed"
         yield {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": status, "content": [part]}
     for place, call in enumerate(answer.reply.tool_calls):
-        told = {"call_id": call.id, "name": call.name, "arguments": arguments(call), "status": "completed"}
-        yield {"id": f"fc_{number}_{place}", "type": "function_call", **told}
+        fields = {"call_id": call.id, "name": call.name, "arguments": arguments(call), "status": "completed"}
+        yield {"id": f"fc_{number}_{place}", "type": "function_call", **fields}
 
 
 def _messages(given: Any) -> list[Message]:
@@ -241,5 +241,5 @@ def _described(entry: Any, where: str) -> Mapping[str, Any]:
         raise RequestError(
             f"{where} is of type {kind!r}; only functions with a name are supported as tools", param=where
         )
-    told = {name: entry[name] for name in ("name", "description", "parameters") if entry.get(name) is not None}
-    return {"type": "function", "function": told}
+    fields = {name: entry[name] for name in ("name", "description", "parameters") if entry.get(name) is not None}
+    return {"type": "function", "function": fields}

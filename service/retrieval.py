@@ -123,13 +123,13 @@ class RetrievalService:
         for start in range(0, len(asked.queries), max(1, AT_ONCE // k)):
             some = [query[:LONGEST] for query in asked.queries[start : start + max(1, AT_ONCE // k)]]
             for hits in await self._open().search(some, k):
-                told = []
+                rendered = []
                 for hit in hits:
-                    told.append(json.dumps(_told(hit, asked.return_scores)))
-                    size += len(told[-1])
+                    rendered.append(json.dumps(_told(hit, asked.return_scores)))
+                    size += len(rendered[-1])
                     if size > self._max_answer:
                         return _json({"detail": self._too_much(len(asked.queries), k)}, 413)
-                lists.append(f"[{', '.join(told)}]")
+                lists.append(f"[{', '.join(rendered)}]")
         return Response(f'{{"result": [{", ".join(lists)}]}}', media_type="application/json")
 
     def _too_much(self, queries: int, k: int) -> str:

@@ -80,6 +80,48 @@ def test_mistakes_in_a_table_of_several_kinds_are_told_without_its_insides(words
     assert said(None, *words).startswith(message)
 
 
+class Restart(Config):
+    """A kind that another setting than ``name`` tells from others."""
+
+    strategy: Literal["restart"] = "restart"
+    """Name of the kind."""
+    store: str
+    """A folder."""
+
+
+class Vine(Config):
+    """Another one."""
+
+    strategy: Literal["vine"] = "vine"
+    """Name of the kind."""
+    store: str = ""
+    """A folder."""
+
+
+class Playing(Config):
+    """A table whose kind is its ``strategy``."""
+
+    branching: Annotated[Restart | Vine, pydantic.Field(discriminator="strategy")] | None = None
+    """How to branch."""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["branching.strategy=restart"], "setting 'branching.store' is missing"),
+        (["branching.strategy=vine", "branching.stor=x"], "there is no setting 'branching.stor'; did you mean"),
+        (["branching.strategy=vin"], "setting 'branching.strategy' cannot be 'vin'; did you mean 'vine'?"),
+    ],
+)
+def test_keys_are_as_a_user_writes_them_whatever_setting_names_the_kind(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(Playing, None, words)
+    assert str(error.value).startswith(message)
+    assert load_config(Playing, presets={"branching": {"strategy": "vine"}}).branching == Vine()
+    merged = merge_defaults({"branching": {"store": "s"}}, {"branching": Vine()})
+    assert Playing.model_validate(merged).branching == Vine(store="s")
+
+
 def test_a_mistake_in_a_list_of_tables_has_its_place_and_its_line(tmp_path: Path) -> None:
     file = tmp_path / "d.toml"
     file.write_text('[shape]\nname = "circle"\n\n[[others]]\nname = "square"\nsied = 2\n')

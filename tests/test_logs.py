@@ -7,6 +7,7 @@ import json
 import logging
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,27 @@ def test_steps_are_a_bar_lines_or_events_and_never_two_of_them(
         progress.show({"loss": 0.5}, advance=True)
         event(LOG, "retry", "not beside a bar")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_deprecated_setting_on_the_command_line_names_no_line_of_the_command(form: str) -> None:
+    command = [sys.executable, "-m", "turnwise", "train", "loop", "env=turnwise/Maze-v0", "k=2"]
+    done = subprocess.run([*command, "--log-format", form], capture_output=True, text=True, check=False, timeout=120)
+    cure = "warning: setting 'k' is deprecated: write group_size"
+    said = [line["message"] for line in lines(done.stderr)] if form == "json" else done.stderr.splitlines()
+    assert (cure if form == "json" else f"turnwise: {cure}") in said
+    assert "main()" not in done.stderr
+
+
+def test_other_warnings_are_json_too_and_a_program_gets_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with log_to_stderr("json"), warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("look out", RuntimeWarning, stacklevel=1)
+    (line,) = lines(capsys.readouterr().err)
+    assert line["message"].endswith("RuntimeWarning: look out")
+    with log_to_stderr("text"), pytest.warns(RuntimeWarning, match="look out"):
+        warnings.warn("look out", RuntimeWarning, stacklevel=1)
 
 
 @pytest.mark.slow

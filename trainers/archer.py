@@ -114,13 +114,13 @@ class ArcherTrainer(Trainer[ArcherConfig]):
         parts.replay.add([turn for episode in episodes for turn in transitions(episode, config.gamma)])
         metrics = self._pretrained | await learn_critic(config, run, parts, clock)
         self._pretrained = {}
-        begun = run.step >= config.warmup
+        learns = run.step >= config.warmup
         if self.gate is not None:
             decide(self.gate, run, self._measured.found if self._measured is not None else None)
-            begun = self.gate.open
+            learns = self.gate.open
             self.note = closed_note(self.gate, run.step + 1, config.steps)
             metrics |= self.gate.metrics()
-        if begun:
+        if learns:
             metrics |= await learn_actor(config, run, parts, clock)
         return metrics | parts.replay.metrics()
 

@@ -60,7 +60,7 @@ class SoftBellmanConfig(OfflineConfig):
 
     def plan(self) -> Plan:
         updates = max(self.steps - self.values.warmup, 1)
-        return Plan("soft_bellman", self.optimizer.until(updates))
+        return Plan(self.algorithm.name, self.optimizer.until(updates))
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,8 @@ class AppsByCalls(ToolEnv[AppTask]):
     @property
     def tools(self) -> Sequence[Tool]:
         """Tools listed to the agent: all that are offered, or those that describe the others."""
-        told = self.offered() if self.described == "all" else [one for one in self.offered() if _guides(one.name)]
-        return tuple(one.bind(self) for one in told)
+        described = self.offered() if self.described == "all" else [one for one in self.offered() if _guides(one.name)]
+        return tuple(one.bind(self) for one in described)
 
     def made(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run a call of an app and return its answer.

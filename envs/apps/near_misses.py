@@ -78,14 +78,14 @@ def _talking(talk: Talk, body: Acts, end: Act, writes: Sequence[int]) -> dict[st
     """Return plays that act without the consent of a user who has to agree first."""
     said = [i for i, act in enumerate(body) if act.name == "say"]
     agreed, done = said[-1], [body[i] for i in writes]
-    begun, asked = body[:agreed], tuple(act for act in body if not act.wrote)
+    before, asked = body[:agreed], tuple(act for act in body if not act.wrote)
     recital = Act("say", {"text": " ".join(_spoken(talk))[:LONGEST]})
     found = {
         "acts without asking": (*(act for act in body if act.name != "say"), end),
-        "acts after asking, before it is agreed": (*begun, *body[agreed + 1 :], end),
-        "acts first and asks then": (*begun, *done, body[agreed], end),
+        "acts after asking, before it is agreed": (*before, *body[agreed + 1 :], end),
+        "acts first and asks then": (*before, *done, body[agreed], end),
         "agrees and does nothing": (*asked, end),
-        "recites everything instead of proposing": (*begun, recital, *body[agreed + 1 :], end),
+        "recites everything instead of proposing": (*before, recital, *body[agreed + 1 :], end),
     }
     if talk.correction:
         proposed = said[-2]

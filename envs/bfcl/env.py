@@ -104,9 +104,9 @@ class BfclEnv(ToolEnv[BfclTask]):
         self.held_back -= set(added)
         if self._turn_now.said:
             return self._turn_now.said
-        told = importlib.import_module("bfcl_eval.constants.default_prompts")
+        prompts = importlib.import_module("bfcl_eval.constants.default_prompts")
         tools = [tool.to_json()["function"] for tool in self.offered() if tool.name in added]
-        return str(told.DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING).format(functions=json.dumps(tools))
+        return str(prompts.DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING).format(functions=json.dumps(tools))
 
     def _end_turn(self) -> Step:
         self.problems = (*self.problems, self._problem())

@@ -53,9 +53,9 @@ def gymnasium_check(harness: Harness) -> None:
             check_env(env)
         except Exception as error:
             raise Broken(f"check_env raised {type(error).__name__}: {error}") from error
-    told = [str(w.message) for w in caught if not any(text in str(w.message) for text in HARMLESS)]
-    if told:
-        raise Broken(f"check_env warns: {told[0]}")
+    warned = [str(w.message) for w in caught if not any(text in str(w.message) for text in HARMLESS)]
+    if warned:
+        raise Broken(f"check_env warns: {warned[0]}")
 
 
 def same_seed_same_episode(harness: Harness) -> None:
@@ -101,12 +101,12 @@ def group_identical_reset(harness: Harness) -> None:
         group: list[TurnEnv] = [harness.subject.make() for _ in range(4)]
         group[1].reset(seed=harness.seed + 77)
         forms: list[Any] = [spec, spec, spec.to_json(), json.loads(json.dumps(spec.to_json()))]
-        begun = [plain(env.reset(options={"task": form})) for env, form in zip(group, forms, strict=True)]
+        starts = [plain(env.reset(options={"task": form})) for env, form in zip(group, forms, strict=True)]
         secrets = [list(env.secrets()) for env in group]
         for i in (1, 2, 3):
-            if begun[i] != begun[0] or secrets[i] != secrets[0]:
+            if starts[i] != starts[0] or secrets[i] != secrets[0]:
                 raise Broken(
-                    f"member {i} of a group of {len(group)} starts differently: {begun[0]} and {begun[i]}", spec
+                    f"member {i} of a group of {len(group)} starts differently: {starts[0]} and {starts[i]}", spec
                 )
         traces = [harness.play("random", spec, env=env) for env in group]
         for i in (1, 2, 3):

@@ -104,9 +104,9 @@ def _declared(harness: Harness, spec: Any) -> bool:
     env = harness.subject.make()
     observation, _ = env.reset(options={"task": spec})
     stated = rf"\b{_number(env.max_turns)}(?:[ -](?:more|remaining))?[\s-]+({COUNTED})\b"
-    told = re.search(stated, observation.text, re.IGNORECASE)
-    if env.max_turns_truncates and told:
-        text = f"the first observation speaks of {told[0]!r}, so the limit is part of the task and must end it"
+    stated_limit = re.search(stated, observation.text, re.IGNORECASE)
+    if env.max_turns_truncates and stated_limit:
+        text = f"the first observation speaks of {stated_limit[0]!r}, so the limit is part of the task and must end it"
         raise Broken(f"{text}: remove max_turns_truncates{harness.at('start')}", spec)
     return env.max_turns_truncates
 
@@ -237,11 +237,11 @@ def answer_not_leaked(harness: Harness) -> None:
     for spec in harness.specs:
         env = harness.subject.make()
         observation, info = env.reset(options={"task": spec})
-        told = observation.text
+        text = observation.text
         shown = json.dumps(plain({k: v for k, v in info.items() if k not in ("task", "obs_key")}), ensure_ascii=False)
         for secret in env.secrets():
             found = True
-            if _tells(told, secret):
+            if _tells(text, secret):
                 raise Broken(f"the first observation contains the secret {secret!r}{harness.at('start')}", spec)
             if _tells(shown, secret):
                 raise Broken(f"the info of reset() contains the secret {secret!r}", spec)

@@ -86,13 +86,13 @@ class Builder:
         self._write(LIBRARIES, libraries(more))
         self.spec = with_libraries(spec, self.folder / LIBRARIES, name)
 
-    async def build(self, limit: int | None, jobs: int, told: Callable[[Progress], None]) -> Progress:
+    async def build(self, limit: int | None, jobs: int, on_progress: Callable[[Progress], None]) -> Progress:
         """Try faults until all were tried, or ``limit`` are verified.
 
         Args:
             limit: maximum number of faults to verify; ``None`` for all.
             jobs: number of sandboxes that run at the same time.
-            told: callback that receives the progress after each batch.
+            on_progress: callback that receives the progress after each batch.
 
         Raises:
             UsageError: the folder holds another task set, or no module has tests that pass.
@@ -105,7 +105,7 @@ class Builder:
         tried = kept | {(line["module"], line["number"]) for line in lines_of(self.folder / TRIED)}
         total = sum(len(batch) for _, batch in candidates)
         state = Progress(len(kept), len(tried), total)
-        told(state)
+        on_progress(state)
         waiting = iter(candidates)
 
         async def work() -> None:
@@ -121,7 +121,7 @@ class Builder:
                     left = [pair for pair in left if pair[0] not in over]
                 self._keep(suite, left, found)
                 state = Progress(state.kept + len(found), state.tried + len(left), total)
-                told(state)
+                on_progress(state)
 
         await asyncio.gather(*(work() for _ in range(jobs)))
         return state

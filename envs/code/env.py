@@ -237,8 +237,8 @@ class CodeEnv(Workbench[CodeTask]):
 
     def _told(self) -> dict[str, object]:
         """Return the entries that ``info`` has in addition to the turn and the score."""
-        told: dict[str, object] = {"progress": dict(self.progress)} if self.measures else {}
-        return {**told, **({"troubles": [str(trouble) for trouble in self.troubles]} if self.troubles else {})}
+        measured: dict[str, object] = {"progress": dict(self.progress)} if self.measures else {}
+        return {**measured, **({"troubles": [str(trouble) for trouble in self.troubles]} if self.troubles else {})}
 
     # -- for certification, demonstrations and forks ------------------------------------------------------------
 

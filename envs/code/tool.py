@@ -34,10 +34,10 @@ class CodeTool(ToolEnv):
         super().__init__(**kwargs)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
-        begun = super()._begin(seed, options)
+        first = super()._begin(seed, options)
         self.episode_sandbox.abandon()
         self.episode_sandbox = EpisodeSandbox(self.sandbox, spec_for(self.sandbox))
-        return begun
+        return first
 
     @tool
     async def python(self, code: str) -> str:

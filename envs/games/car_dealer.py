@@ -38,7 +38,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
     contract = Contract(max_observation_chars=3000)
 
     game: CarDealer
-    told: tuple[Topic, ...]
+    answered: tuple[Topic, ...]
     """Topics that the buyer has answered so far."""
     car: int | None
     """Index of the car under discussion."""
@@ -53,7 +53,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
 
     def start(self, task: CarDealer, rng: Rng) -> list[Message]:
         self.game = task
-        self.told, self.car, self.rounds, self.patience, self.sold = (), None, 0, self.game.buyer.patience, None
+        self.answered, self.car, self.rounds, self.patience, self.sold = (), None, 0, self.game.buyer.patience, None
         self.bounds = tuple((0, 10 * car.msrp) for car in self.game.cars)
         self.pace(self.game.turns)
         stock = "\n".join(
@@ -89,7 +89,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
     def oracle(self) -> str:
         """Ask what the buyer wants, pick the car that promises most, and narrow down its worth."""
         for topic in (Topic.BRAND, Topic.KIND, Topic.FEATURES, Topic.BUDGET):
-            if topic not in self.told:
+            if topic not in self.answered:
                 return QUESTIONS[topic]
         car = max(range(len(self.game.cars)), key=self._promise)
         low, high = self._known(car)
@@ -103,7 +103,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
 
     def state_key(self) -> str:
         """Return a key for everything that the buyer's answers depend on."""
-        return f"{sorted(self.told)} {self.car} {self.rounds} {self.patience}"
+        return f"{sorted(self.answered)} {self.car} {self.rounds} {self.patience}"
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """Return near misses: giving the car away, asking too much, and sales without agreement."""
@@ -166,9 +166,9 @@ class CarDealerEnv(PacedEnv[CarDealer]):
             Topic.FEATURES: f"I want {listed(buyer.features)}.",
             Topic.BUDGET: f"I can spend {dollars(buyer.claim)}.",
         }[topic]
-        if topic in self.told:
+        if topic in self.answered:
             return self._impatient(f"I already told you. {answer}")
-        self.told = (*self.told, topic)
+        self.answered = (*self.answered, topic)
         return self._buyer(answer)
 
     def _looked(self, said: Said) -> Step:

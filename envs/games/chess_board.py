@@ -40,7 +40,7 @@ class ChessBoardEnv(PacedEnv[TaskT]):
         """Return Black's move in the current position; a pure function of the task and the moves so far."""
         raise NotImplementedError
 
-    def begun(self, board: chess.Board) -> list[Message]:
+    def start_at(self, board: chess.Board) -> list[Message]:
         """Return the first observation of a game that starts at ``board``."""
         self.board = board
         return [message("system", RULES), message("user", self.look())]

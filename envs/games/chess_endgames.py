@@ -23,7 +23,7 @@ class ChessEndgamesEnv(ChessBoardEnv[ChessEndgame]):
     def start(self, task: ChessEndgame, rng: Rng) -> list[Message]:
         self.game = task
         self.pace(self.game.turns)
-        return self.begun(chess.Board(self.game.fen))
+        return self.start_at(chess.Board(self.game.fen))
 
     def reply(self) -> chess.Move:
         """Return a move that draws if there is one, else the move that delays mate longest."""

@@ -24,7 +24,7 @@ class ChessEnv(ChessBoardEnv[ChessGame]):
     def start(self, task: ChessGame, rng: Rng) -> list[Message]:
         self.game = task
         self.pace(self.game.turns)
-        return self.begun(opened(self.game))
+        return self.start_at(opened(self.game))
 
     def reply(self) -> chess.Move:
         """Return the built-in opponent's move; its random choices depend only on the task and the position."""

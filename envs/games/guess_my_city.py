@@ -126,8 +126,8 @@ class GuessMyCityEnv(PacedEnv[GuessMyCity]):
         return UNKNOWN
 
     def _tell(self, fact: str) -> str:
-        told = self.game.answer(self.game.secret, fact)
-        self.alive = tuple(city for city in self.alive if self.game.answer(city, fact) == told)
+        answer = self.game.answer(self.game.secret, fact)
+        self.alive = tuple(city for city in self.alive if self.game.answer(city, fact) == answer)
         return self.game.answer(self.game.secret, fact, self.leak_guard)
 
     def _confirm(self, value: str) -> str:

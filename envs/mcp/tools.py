@@ -120,10 +120,10 @@ class McpTools(ToolEnv):
         self._running.abandon()
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
-        begun = super()._begin(seed, options)
+        first = super()._begin(seed, options)
         self._running.abandon()
         self._running = Servers()
-        return begun
+        return first
 
     def step(self, action: ActionLike) -> Stepped:
         """Take one action. If it loses or spoils a server, so that nothing can be judged, the agent has failed."""

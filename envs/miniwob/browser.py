@@ -19,8 +19,8 @@ from ..web.chromium.loop import LOOP
 from ..web.chromium.pool import pool
 from ..web.chromium.recorder import Recorder
 from ..web.page import Page
-from .chromium import Window, failing, told
-from .loaded import begun, loaded
+from .chromium import Window, failing, run_action
+from .loaded import loaded, window_for
 from .looking import POINT, STILL, page_from
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class MiniwobBrowser:
         page_of(task)
 
         async def opened() -> MiniwobBrowser:
-            return cls(await begun(task, trace))
+            return cls(await window_for(task, trace))
 
         return await LOOP.run(opened())  # created on the loop: closes itself if its caller has given up
 
@@ -271,7 +271,7 @@ class MiniwobBrowser:
     # -- internals --------------------------------------------------------------------------------------------------
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        await LOOP.run(told(work))
+        await LOOP.run(run_action(work))
 
     async def _element(self, ref: str) -> ElementHandle:
         handle = await self._seen.evaluate_handle("(o, n) => o.elements[n]", int(ref))

@@ -248,7 +248,7 @@ class Window:
             await dialog.accept()
 
 
-async def told(work: Coroutine[Any, Any, None]) -> None:
+async def run_action(work: Coroutine[Any, Any, None]) -> None:
     """Await an action; report what Playwright cannot do to the agent."""
     from playwright.async_api import Error
 

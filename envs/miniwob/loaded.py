@@ -116,7 +116,7 @@ def loaded() -> Loaded:
     return one
 
 
-async def begun(task: MiniwobTask, trace: Path | None) -> Window:
+async def window_for(task: MiniwobTask, trace: Path | None) -> Window:
     """Return a window that has started the episode of a task.
 
     Args:

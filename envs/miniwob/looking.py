@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..web.page import Node, Page, told
+from ..web.page import Node, Page, with_ids
 
 WALK = """
 () => {
@@ -44,28 +44,28 @@ WALK = """
     return clean(label || el.getAttribute('aria-label') || el.alt || el.title || '');
   };
   const states = (el, tag, style, name, box, dx, dy, under) => {
-    const told = [`at=${Math.round(box.x + box.width / 2 + dx)},${Math.round(box.y + box.height / 2 + dy)}`];
-    if (tag === 'input' && !['text', 'checkbox', 'radio', 'submit', 'button'].includes(el.type)) told.push(el.type);
-    if (el.placeholder) told.push(`placeholder="${el.placeholder}"`);
-    if (el.checked) told.push('checked');
-    if (el.disabled) told.push('disabled');
-    if (el.readOnly) told.push('readonly');
-    if (el === el.ownerDocument.activeElement && tag !== 'body' && tag !== 'iframe') told.push('focused');
+    const marks = [`at=${Math.round(box.x + box.width / 2 + dx)},${Math.round(box.y + box.height / 2 + dy)}`];
+    if (tag === 'input' && !['text', 'checkbox', 'radio', 'submit', 'button'].includes(el.type)) marks.push(el.type);
+    if (el.placeholder) marks.push(`placeholder="${el.placeholder}"`);
+    if (el.checked) marks.push('checked');
+    if (el.disabled) marks.push('disabled');
+    if (el.readOnly) marks.push('readonly');
+    if (el === el.ownerDocument.activeElement && tag !== 'body' && tag !== 'iframe') marks.push('focused');
     const inside = el.ownerSVGElement;
     if ((!name && !FIELD.has(tag)) || inside) {
-      told.push(`size=${Math.round(box.width)}x${Math.round(box.height)}`);
-      if (words(el)) told.push(`class=${words(el)}`);
+      marks.push(`size=${Math.round(box.width)}x${Math.round(box.height)}`);
+      if (words(el)) marks.push(`class=${words(el)}`);
     }
     if (inside) {
       const fill = el.getAttribute('fill') || el.style.fill || hex(style.fill);
-      if (fill && fill !== 'none') told.push(`fill=${fill}`);
-      for (const one of SHAPE) if (el.hasAttribute(one)) told.push(`${one}="${el.getAttribute(one).slice(0, CLIP)}"`);
+      if (fill && fill !== 'none') marks.push(`fill=${fill}`);
+      for (const one of SHAPE) if (el.hasAttribute(one)) marks.push(`${one}="${el.getAttribute(one).slice(0, CLIP)}"`);
     } else {
       const ground = hex(style.backgroundColor);
       const plain = ['', under, '#efefef'];  // the last is a button's
-      if (!plain.includes(ground)) told.push(`background=${el.style.backgroundColor || ground}`);
+      if (!plain.includes(ground)) marks.push(`background=${el.style.backgroundColor || ground}`);
     }
-    return told;
+    return marks;
   };
   const walk = (el, dx, dy, under, hand) => {
     const tag = el.tagName.toLowerCase();
@@ -177,7 +177,7 @@ def page_from(seen: Mapping[str, Any], url: str, picture: bytes = b"") -> Page:
         url: URL of the page.
         ``picture``: screenshot, PNG, if there is one.
     """
-    nodes = told([_node(one) for one in seen["nodes"]], every=True)
+    nodes = with_ids([_node(one) for one in seen["nodes"]], every=True)
     by_id = {node.id: node for top in nodes for node in top.walk() if node.ref}
     return Page(url, str(seen["title"]), nodes, picture=picture, by_id=by_id)
 

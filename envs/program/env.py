@@ -132,12 +132,12 @@ class ProgramEnv(ToolEnv[TaskT]):
     # -- an episode ---------------------------------------------------------------------------------------------
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
-        begun = super()._begin(seed, options)
+        first = super()._begin(seed, options)
         self._programs, self._ran = (), []
         if self.how == "python":
             self.episode_sandbox.abandon()
             self.episode_sandbox = EpisodeSandbox(self.sandbox, self._spec)
-        return begun
+        return first
 
     # ``Any``: the environment behind this class may promise something narrower, which an override must not widen.
 
@@ -166,10 +166,10 @@ class ProgramEnv(ToolEnv[TaskT]):
             step = await self._said(self.program_in(action.text))
         calls = [{"name": call.name, "arguments": call.arguments} for ran in self._ran for call in ran.calls]
         failed = [name for ran in self._ran for name in ran.failed]
-        told = {"calls": calls, **({"tool_errors": [*step.info.get("tool_errors", ()), *failed]} if failed else {})}
+        reported = {"calls": calls, **({"tool_errors": [*step.info.get("tool_errors", ()), *failed]} if failed else {})}
         if step.done:
             await self.episode_sandbox.close()
-        return replace(step, info={**step.info, **told})
+        return replace(step, info={**step.info, **reported})
 
     async def _said(self, code: str) -> Step:
         """Run a program that is the text of a message."""

@@ -64,11 +64,11 @@ class SearchDocumentsEnv(SearchEnv):
         assert self.work is not None
         if not self._limited:
             self.max_turns = TURNS
-        told = []
+        texts = []
         for page, shown in self._at_hand(rng):
             self._show(page, shown)
-            told.append(page_text(page.id, page.title, shown, 1, 1, brief=self.brief))
-        pages = enclosed("\n\n".join(told), tags=self.tags)
+            texts.append(page_text(page.id, page.title, shown, 1, 1, brief=self.brief))
+        pages = enclosed("\n\n".join(texts), tags=self.tags)
         if self.brief:
             return f"{pages}\n{self.work.question}"
         return f"{RULES}\n{BY_TAGS if self.tags else BY_TOOLS}\n\n{pages}\n\nQuestion: {self.work.question}"

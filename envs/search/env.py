@@ -182,7 +182,7 @@ class SearchEnv(SearchTools):
         assert self.work is not None
         return measure(self.work, self.progress)
 
-    def told(self) -> dict[str, Any]:
+    def final_info(self) -> dict[str, Any]:
         """Return the entries that ``info`` gets at the end of an episode."""
         return self.measures().to_json()
 
@@ -196,8 +196,8 @@ class SearchEnv(SearchTools):
 
     def _stepped(self, step: Step) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         used = {"searches": len(self.progress.searched), "words": self.progress.words}
-        told = {**used, **self.told()} if step.done else used
-        return super()._stepped(replace(step, info={**step.info, **told}))
+        info = {**used, **self.final_info()} if step.done else used
+        return super()._stepped(replace(step, info={**step.info, **info}))
 
     # -- for certification, demonstrations and forks ----------------------------------------------------------------
 

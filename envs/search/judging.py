@@ -78,5 +78,5 @@ def score(measures: Measures, *, cites: bool) -> Score:
         "evidence": measures.recall == 1.0,
         **({"citations": measures.precision == 1.0} if cites else {}),
     }
-    told = tuple(f"cited what was never read: {named(id)}" for id in measures.invented[:10])
-    return Score(measures.success, checks, violations=told)
+    violations = tuple(f"cited what was never read: {named(id)}" for id in measures.invented[:10])
+    return Score(measures.success, checks, violations=violations)

@@ -47,12 +47,12 @@ def hit_line(number: int, id: str, title: str, shown: Excerpt, *, brief: bool, t
     """Return a hit in a list: one line, so that no page can add another."""
     text = " ".join(shown.text.split())
     dots = "" if shown.whole else " …"
-    begun = "… " if shown.span[0] else ""
+    dots_before = "… " if shown.span[0] else ""
     if brief:
-        return f"{'' if tags else f'{named(id)} : '}{line(title)} : {begun}{text}{dots}"
+        return f"{'' if tags else f'{named(id)} : '}{line(title)} : {dots_before}{text}{dots}"
     if tags:
-        return f"Doc {number} (Title: {line(title)}) {begun}{text}{dots}"
-    return f"{number}. [{named(id)}] {line(title)}: {begun}{text}{dots}"
+        return f"Doc {number} (Title: {line(title)}) {dots_before}{text}{dots}"
+    return f"{number}. [{named(id)}] {line(title)}: {dots_before}{text}{dots}"
 
 
 def page_text(id: str, title: str, shown: Excerpt, part: int, of: int, *, brief: bool) -> str:

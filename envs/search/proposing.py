@@ -79,14 +79,14 @@ class Proposal:
         text = progress.answer.text.strip() if progress.answer is not None else ""
         read = _last_read(progress)
         pages = [progress.pages[id] for id in read]
-        told = " ".join(f"{page.title} {page.text}" for page in pages)
+        pages_text = " ".join(f"{page.title} {page.text}" for page in pages)
         return cls(
             question=text,
             read=read,
             asks=0 < len(text.split()) <= MOST_WORDS and bool(normalised(text)),
             hides=not any(betrayed(one, text) for one in task.answers)
-            and not any(contained(id, text) and not contained(id, told) for id in progress.pages),
-            rests=any(contained(one, told) for one in task.answers),
+            and not any(contained(id, text) and not contained(id, pages_text) for id in progress.pages),
+            rests=any(contained(one, pages_text) for one in task.answers),
         )
 
 
@@ -151,7 +151,7 @@ class SearchProposeEnv(SearchEnv):
             return 0.0
         return score.fraction if self.rewarded == "checks" else float(score.success)
 
-    def told(self) -> dict[str, Any]:
+    def final_info(self) -> dict[str, Any]:
         """Return the question and the pages that were read."""
         made = self.proposal()
         return {"question": made.question, "read": list(made.read), "valid": made.valid}

@@ -105,7 +105,7 @@ class Page:
         return tuple(one for one in found if one.role == role and name in (None, one.name))
 
 
-def told(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...]:
+def with_ids(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...]:
     """Return the tree as agents see it: simplified, with ids from 1 for elements that can be acted on.
 
     Args:

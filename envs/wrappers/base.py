@@ -80,8 +80,8 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
         """Start an episode; ``yield Resetting(…)`` returns observation and info."""
-        begun: Reset = yield Resetting(seed, options)
-        return begun
+        reset: Reset = yield Resetting(seed, options)
+        return reset
 
     def stepping(self, action: ActionLike) -> Steps:
         """Take one action; ``yield Stepping(…)`` returns observation, reward, terminated, truncated and info."""
@@ -92,8 +92,8 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
 
     def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode; see ``TurnEnv.reset``."""
-        begun: Reset = self._drive(self.resetting(seed, options))
-        return self._begun(begun)
+        reset: Reset = self._drive(self.resetting(seed, options))
+        return self._begun(reset)
 
     def step(self, action: ActionLike) -> Stepped:
         """Take one action; see ``TurnEnv.step``."""
@@ -183,9 +183,9 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
             return await getattr(self.env, f"a{name}")(*args, **kwargs)
         return await asyncio.to_thread(getattr(self.env, name), *args, **kwargs)
 
-    def _begun(self, begun: Reset) -> Reset:
+    def _begun(self, reset: Reset) -> Reset:
         self._steps, self._ended = 0, False
-        return begun
+        return reset
 
     def _enter(self) -> None:
         if self._ended:

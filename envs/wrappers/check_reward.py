@@ -46,10 +46,10 @@ class CheckReward(TurnWrapper):
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
         """Start an episode, and measure which checks hold."""
-        begun = yield Resetting(seed, options)
+        reset = yield Resetting(seed, options)
         if self._when == "difference":
             self._potential = self.potential((yield Judging()))
-        return begun  # type: ignore[no-any-return]
+        return reset  # type: ignore[no-any-return]
 
     def stepping(self, action: ActionLike) -> Steps:
         """Pay for the checks that have changed."""

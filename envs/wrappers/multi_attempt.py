@@ -81,13 +81,13 @@ class MultiAttempt(TurnWrapper):
         reward += self._correction(reward, again)
         if again:
             self._attempt, self._return = self._attempt + 1, 0.0
-            first, begun = yield Resetting(options={"task": self.task})
+            first, first_info = yield Resetting(options={"task": self.task})
             info["failed_checks"] = dict(info.pop("score").checks)
-            info["obs_key"] = self._keyed(begun["obs_key"])
+            info["obs_key"] = self._keyed(first_info["obs_key"])
             del info["success"]
             info.pop(OUT_OF_TURNS, None)  # of the attempt, not of the episode
-            told = message("user", f"That attempt failed. Attempt {self._attempt} of {self._attempts} begins.")
-            observation = Observation((*observation.messages, told, *first.messages))
+            notice = message("user", f"That attempt failed. Attempt {self._attempt} of {self._attempts} begins.")
+            observation = Observation((*observation.messages, notice, *first.messages))
             terminated = truncated = False
         return observation, reward, terminated, truncated, info
 

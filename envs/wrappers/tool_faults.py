@@ -115,10 +115,10 @@ class ToolFaults(TurnWrapper):
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
         """Start an episode; which tools are missing depends on the task."""
-        begun = yield Resetting(seed, options)
+        reset = yield Resetting(seed, options)
         self._digest, self._returned = self.task.digest, False
         self._calls, self._failed = 0, frozenset()
-        return begun  # type: ignore[no-any-return]
+        return reset  # type: ignore[no-any-return]
 
     def stepping(self, action: ActionLike) -> Steps:
         """Pass on the calls that get through, and answer the others with errors."""

@@ -103,9 +103,9 @@ class ClusterConnection:
             self.close()
             if "Version mismatch" in str(error):
                 found = re.findall(r"Ray: (\S+)\s+Python: (\S+)", str(error))
-                told = " and ".join(f"Ray {of} with Python {python}" for of, python in found)
+                versions = " and ".join(f"Ray {of} with Python {python}" for of, python in found)
                 raise UsageError(
-                    f"the cluster at {address} and this process differ: {told}; install the same versions"
+                    f"the cluster at {address} and this process differ: {versions}; install the same versions"
                 ) from None
             raise UsageError(f"cannot join the Ray cluster at {address!r}: {_line(error)}") from error
         except Exception as error:

@@ -103,8 +103,8 @@ class BubblewrapBackend(RunnerBackend):
             if slot.group is not None:
                 slot.group.limit(spec.limits)
             mounted = self._ready() if self._mounts else None
-            told = arguments(spec, root, mounted)
-            slot.launch(seccomp.program(), told, mounting(spec.limits, mounted), command(root.python, RUNNER))
+            options = arguments(spec, root, mounted)
+            slot.launch(seccomp.program(), options, mounting(spec.limits, mounted), command(root.python, RUNNER))
         except BaseException:
             await remove_slot(slot, self._uids)
             raise

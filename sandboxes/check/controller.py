@@ -50,10 +50,10 @@ def say(word: str) -> None:
 
 def main() -> None:
     """Do what the argument says."""
-    told: dict[str, Any] = json.loads(sys.argv[1])
-    spec = SandboxSpec.model_validate(told["spec"])
-    does = {"start": start, "work": work}[told["does"]]
-    asyncio.run(does(backend_at(told["backend"]), spec))
+    request: dict[str, Any] = json.loads(sys.argv[1])
+    spec = SandboxSpec.model_validate(request["spec"])
+    does = {"start": start, "work": work}[request["does"]]
+    asyncio.run(does(backend_at(request["backend"]), spec))
 
 
 if __name__ == "__main__":

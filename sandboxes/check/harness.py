@@ -110,7 +110,7 @@ class Harness:
         """Describe the parts of the host that a sandbox shares; hostile code must not even be tried there."""
         if self._outside is None:
             async with self.sandbox() as sandbox:
-                inside = await told(sandbox, "whereabouts")
+                inside = await run_program(sandbox, "whereabouts")
             shared = [kind for kind, name in whereabouts().items() if inside.get(kind) == name]
             same = "boot" in shared and len(shared) > 1
             kinds = ", ".join(kind for kind in shared if kind != "boot")
@@ -164,7 +164,7 @@ async def python(sandbox: Sandbox, source: str, *arguments: object, timeout: flo
     return await sandbox.exec([*PYTHON, source, *map(str, arguments)], timeout=timeout, **more)
 
 
-async def told(sandbox: Sandbox, name: str, *arguments: object, timeout: float = 20.0) -> Any:
+async def run_program(sandbox: Sandbox, name: str, *arguments: object, timeout: float = 20.0) -> Any:
     """Run one of the programs inside, and return the JSON that it prints.
 
     Raises:
@@ -203,8 +203,8 @@ async def refused(work: Awaitable[object], what: str) -> None:
         return
     except SandboxError as error:
         raise Failed(f"{what} is not the sandbox's fault, yet it raises SandboxError: {error}") from error
-    told = f": {len(result)} bytes" if isinstance(result, bytes) else ""
-    raise Failed(f"{what} is not refused{told}")
+    size = f": {len(result)} bytes" if isinstance(result, bytes) else ""
+    raise Failed(f"{what} is not refused{size}")
 
 
 async def soon(work: Any, what: str, seconds: float = 10.0) -> tuple[Any, float]:

@@ -60,6 +60,6 @@ class Report(Verdicts[Verdict]):
 
     def __str__(self) -> str:
         counts = self.counts()
-        told = f"{counts[Status.PASS]} passed, {counts[Status.FAIL]} failed, {counts[Status.SKIP]} skipped"
-        head = f"{self.capabilities.backend} ({self.capabilities.why}): {told}; {self.seconds:.0f} s"
+        totals = f"{counts[Status.PASS]} passed, {counts[Status.FAIL]} failed, {counts[Status.SKIP]} skipped"
+        head = f"{self.capabilities.backend} ({self.capabilities.why}): {totals}; {self.seconds:.0f} s"
         return "\n".join([head, *map(str, self.failed)])

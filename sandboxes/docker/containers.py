@@ -112,13 +112,13 @@ def usage(api: APIClient, container: str, seconds: float) -> Stats:
         container: id of the container.
         seconds: seconds since it was created.
     """
-    told: dict[str, Any] = api.stats(container, stream=False, one_shot=True)
-    memory, processor = told.get("memory_stats", {}), told.get("cpu_stats", {}).get("cpu_usage", {})
+    stats: dict[str, Any] = api.stats(container, stream=False, one_shot=True)
+    memory, processor = stats.get("memory_stats", {}), stats.get("cpu_stats", {}).get("cpu_usage", {})
     nanoseconds = processor.get("total_usage")
     return Stats(
         memory=memory.get("usage"),
         memory_peak=memory.get("max_usage"),
-        pids=told.get("pids_stats", {}).get("current"),
+        pids=stats.get("pids_stats", {}).get("current"),
         cpu_seconds=None if nanoseconds is None else nanoseconds / 1e9,
         oom_kills=None,
         seconds=seconds,

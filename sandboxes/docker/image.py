@@ -178,8 +178,8 @@ def find_python() -> Interpreter:
 def loaded(files: Iterable[Path]) -> set[Path]:
     """Return the shared libraries that programs and libraries load, as the machine's ``ldd`` reports."""
     programs = [str(file) for file in files if starts_with(file, b"\x7fELF")]
-    told = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
-    words = {word for line in told.splitlines() if line[:1].isspace() for word in line.split() if word[0] == "/"}
+    listing = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
+    words = {word for line in listing.splitlines() if line[:1].isspace() for word in line.split() if word[0] == "/"}
     # No file links to this one: glibc loads it when a thread is canceled.
     last = next(iter(Path("/").glob("usr/lib/*/libgcc_s.so.1")), None) or Path("/usr/lib64/libgcc_s.so.1")
     return {Path(word) for word in words} | ({last} if last.exists() else set())

@@ -48,7 +48,7 @@ class AttachedProtocol(StreamReaderProtocol):
     def __init__(self, reader: StreamReader, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(reader, loop=loop)
         self.said = b""
-        self.begun = loop.create_future()
+        self.attached = loop.create_future()
         self._head = b""
         self._frames = Demultiplexer()
         self._transport: Transport | None = None
@@ -58,7 +58,7 @@ class AttachedProtocol(StreamReaderProtocol):
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self.begun.done():
+        if not self.attached.done():
             data = self._answered(data)
         try:
             for stream, piece in self._frames.feed(data):
@@ -80,8 +80,8 @@ class AttachedProtocol(StreamReaderProtocol):
         super().connection_lost(exc)
 
     def _given_up(self, why: Exception | None) -> None:
-        if not self.begun.done():
-            self.begun.set_exception(SandboxError(f"the docker engine closed the connection: {why or self._head!r}"))
+        if not self.attached.done():
+            self.attached.set_exception(SandboxError(f"the docker engine closed the connection: {why or self._head!r}"))
 
     def _answered(self, data: bytes) -> bytes:
         """Return the data after the engine's answer, once that is complete."""
@@ -91,9 +91,9 @@ class AttachedProtocol(StreamReaderProtocol):
             return b""
         self._head = head
         if head.split(b" ", 2)[1:2] == [b"101"]:
-            self.begun.set_result(None)
+            self.attached.set_result(None)
             return rest
-        self.begun.set_exception(SandboxError(f"the docker engine does not attach: {(head + rest)[-500:]!r}"))
+        self.attached.set_exception(SandboxError(f"the docker engine does not attach: {(head + rest)[-500:]!r}"))
         return b""
 
 
@@ -126,7 +126,7 @@ async def attach(address: str, version: str, container: str) -> Attachment:
     )
     try:
         async with asyncio.timeout(TIMEOUT):
-            await protocol.begun
+            await protocol.attached
     except TimeoutError as error:
         transport.abort()
         raise SandboxError(f"the docker engine at {address} did not answer within {TIMEOUT:g} s") from error

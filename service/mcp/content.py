@@ -17,27 +17,27 @@ OVER = "The episode is over."
 SAY = "Say something to the environment, in plain text."
 
 
-def result(told: Told, show_score: bool) -> mcp.types.CallToolResult:
+def result(answer: Told, show_score: bool) -> mcp.types.CallToolResult:
     """Return the result of a call.
 
     Args:
-        told: answer to the action.
+        answer: answer to the action.
         show_score: whether to include the score after the end of the episode.
     """
     from mcp.types import CallToolResult, TextContent
 
-    messages = told.observation.messages if told.observation is not None else ()
+    messages = answer.observation.messages if answer.observation is not None else ()
     content: list[Any] = [block for message in messages for block in blocks(message)]
-    if told.over:
+    if answer.over:
         lines = [OVER]
-        if told.problem is not None:
-            lines = [f"The episode is void: {told.problem}"]
-        elif show_score and told.score is not None:
-            lines.append(judged(told.score))
+        if answer.problem is not None:
+            lines = [f"The episode is void: {answer.problem}"]
+        elif show_score and answer.score is not None:
+            lines.append(judged(answer.score))
         content.append(TextContent(text=plain("\n".join(lines))))
     # ``ToolEnv`` starts an error with this word. Nothing else in a step marks an error for the agent.
     failed = any(message.role == "tool" and message.text.startswith("Error: ") for message in messages)
-    return CallToolResult(content=content, is_error=failed or told.problem is not None or not messages)
+    return CallToolResult(content=content, is_error=failed or answer.problem is not None or not messages)
 
 
 def judged(score: Score) -> str:

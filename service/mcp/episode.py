@@ -80,12 +80,12 @@ class McpEpisode:
             UsageError: there is no such task.
         """
         self._playing = asyncio.create_task(self._play(), name="turnwise-mcp-episode")
-        told = await self._next()
+        first = await self._next()
         if self._playing.done():
             await self._playing  # raises errors that the user has to fix
-        if told.observation is None:
-            raise InfrastructureError(told.problem or "the episode was over before it began")
-        return told.observation
+        if first.observation is None:
+            raise InfrastructureError(first.problem or "the episode was over before it began")
+        return first.observation
 
     async def take(self, action: Action) -> Told:
         """Take one action; simultaneous actions are taken one after another.

@@ -218,8 +218,8 @@ class McpService:
     async def _resources(self, ctx: Any, params: Any) -> Any:
         from mcp.types import ListResourcesResult, Resource
 
-        told = "What is asked of the agent: the first observation of the episode."
-        task = Resource(uri=RESOURCE, name="task", description=told, mime_type="text/plain")
+        description = "What is asked of the agent: the first observation of the episode."
+        task = Resource(uri=RESOURCE, name="task", description=description, mime_type="text/plain")
         return ListResourcesResult(resources=[task])
 
     async def _read(self, ctx: Any, params: Any) -> Any:

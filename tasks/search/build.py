@@ -29,7 +29,7 @@ def build(
     path: Path | str,
     name: str,
     documents: Iterable[Document],
-    told: Callable[[int], None] = lambda pages: None,
+    on_progress: Callable[[int], None] = lambda pages: None,
     bad: Callable[[str], None] | None = None,
 ) -> StoredCorpus:
     """Write pages into a file, which appears only when it is complete.
@@ -41,7 +41,7 @@ def build(
         path: path of the file; an existing corpus is replaced, any other file is not.
         name: name of the corpus.
         documents: the pages.
-        told: callback that receives the number of pages written so far.
+        on_progress: callback that receives the number of pages written so far.
         bad: callback that receives a message for each page whose id is taken, which is then skipped; omitted, the first
             such page is an error.
 
@@ -56,7 +56,7 @@ def build(
     made = _begun(target)
     try:
         with closing(sqlite3.connect(made, isolation_level=None)) as connection:
-            _write(connection, name, documents, told, bad)
+            _write(connection, name, documents, on_progress, bad)
         _kept(Path(made), target)
     except sqlite3.Error as error:
         raise UsageError(f"cannot write {target}: {error}") from error
@@ -92,7 +92,7 @@ def _write(
     connection: sqlite3.Connection,
     name: str,
     documents: Iterable[Document],
-    told: Callable[[int], None],
+    on_progress: Callable[[int], None],
     bad: Callable[[str], None] | None,
 ) -> None:
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE", f"cache_size = -{CACHE}"):
@@ -104,7 +104,7 @@ def _write(
         for row in rows:
             digest.update(repr(row[1:]).encode())
         place += len(rows)
-        told(place)
+        on_progress(place)
     if not place:
         raise UsageError(f"there are no pages for the corpus {name!r}: the source is empty")
     _in_order(connection)
@@ -143,10 +143,10 @@ def _stored(connection: sqlite3.Connection, rows: list[Row]) -> int:
 
 
 def _twice(one: Document, bad: Callable[[str], None] | None) -> None:
-    told = one.told(f"another page before this one has the id {one.id!r:.200}; ids must be unique")
+    message = one.error_message(f"another page before this one has the id {one.id!r:.200}; ids must be unique")
     if bad is None:
-        raise TaskError(told)
-    bad(told)
+        raise TaskError(message)
+    bad(message)
 
 
 def _in_order(connection: sqlite3.Connection) -> None:

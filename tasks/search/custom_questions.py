@@ -101,10 +101,10 @@ def _kept(path: str, corpus: str, *stamps: str) -> CustomQuestions:
 def _stamp(path: str) -> str:
     """Return a text that changes with a file; empty for a missing file, which its reader reports better."""
     try:
-        told = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return ""
-    return f"{told.st_mtime_ns} {told.st_size}"
+    return f"{status.st_mtime_ns} {status.st_size}"
 
 
 def _digest(questions: tuple[Question, ...], corpus: Corpus) -> str:

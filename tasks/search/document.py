@@ -31,7 +31,7 @@ class Document:
         """Number of characters, a measure of its memory."""
         return len(self.id) + len(self.title) + len(self.text)
 
-    def told(self, complaint: str) -> str:
+    def error_message(self, complaint: str) -> str:
         """Return an error message about this page, with its origin if known."""
         return f"{self.origin}: {complaint}" if self.origin else complaint
 
@@ -52,7 +52,7 @@ class Corpus:
         self._by_id: dict[str, Document] = {}
         for one in documents:
             if one.id in self._by_id:
-                raise TaskError(one.told(f"corpus {name!r} has two documents with the id {one.id!r}"))
+                raise TaskError(one.error_message(f"corpus {name!r} has two documents with the id {one.id!r}"))
             self._by_id[one.id] = one
 
     def __eq__(self, other: object) -> bool:

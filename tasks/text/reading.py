@@ -26,14 +26,14 @@ def lookup(rng: Rng, names: Names) -> Exercise:
     pairs = list(zip(keys, values, strict=True))
     key, value = rng.pick(pairs)
     if rng.random() < 0.5:
-        told = "\n".join(f"{one}: {other}" for one, other in pairs)
+        facts = "\n".join(f"{one}: {other}" for one, other in pairs)
     else:
         relation = "The number of {} is {}." if numbers else "The owner of {} is {}."
-        told = " ".join(relation.format(one, other) for one, other in pairs)
+        facts = " ".join(relation.format(one, other) for one, other in pairs)
     more = tuple((f"What does {one} have?", other) for one, other in rng.sample(pairs, min(3, count)))
     if rng.random() < 0.25:
-        return Exercise("lookup", f"{told}\nWhat has {value}?", key, tuple(keys), more)
-    return Exercise("lookup", f"{told}\nWhat does {key} have?", value, tuple(values), more)
+        return Exercise("lookup", f"{facts}\nWhat has {value}?", key, tuple(keys), more)
+    return Exercise("lookup", f"{facts}\nWhat does {key} have?", value, tuple(values), more)
 
 
 def marking(rng: Rng, names: Names) -> Exercise:
@@ -56,9 +56,9 @@ def hints(rng: Rng, names: Names) -> Exercise:
             break
     choices = [secret, *wrong[: CANDIDATES - 1]]
     rng.shuffle(choices)
-    told = " ".join(f"{guess}: {WORDING.describe(guess, marks)}." for guess, marks in known)
+    facts = " ".join(f"{guess}: {WORDING.describe(guess, marks)}." for guess, marks in known)
     more = tuple((f"Does {word} fit?", "Yes" if word == secret else "No") for word in rng.sample(choices, 2))
-    return Exercise("hints", f"{told} Which word fits: {', '.join(choices)}?", secret, tuple(choices), more)
+    return Exercise("hints", f"{facts} Which word fits: {', '.join(choices)}?", secret, tuple(choices), more)
 
 
 def narrowing(rng: Rng, names: Names) -> Exercise:
@@ -74,8 +74,8 @@ def narrowing(rng: Rng, names: Names) -> Exercise:
     asked: list[str] = []
     while len(left := [one for one in objects if all((k in has[one]) == (k in has[secret]) for k in asked)]) > 1:
         asked.append(rng.pick([k for k in kinds if len({k in has[one] for one in left}) == 2]))
-    told = " ".join(f"{one}: {', '.join(has[one]) or 'nothing'}." for one in objects)
+    facts = " ".join(f"{one}: {', '.join(has[one]) or 'nothing'}." for one in objects)
     answers = " ".join(f"Is it {kind}? {'Yes' if kind in has[secret] else 'No'}." for kind in asked)
     some = ((rng.pick(objects), rng.pick(kinds)) for _ in range(2))
     more = tuple((f"Is {one} {kind}?", "Yes" if kind in has[one] else "No") for one, kind in some)
-    return Exercise("narrow", f"{told}\n{answers} What is it?", secret, tuple(objects), more)
+    return Exercise("narrow", f"{facts}\n{answers} What is it?", secret, tuple(objects), more)

@@ -50,7 +50,7 @@ def test_all_limits_that_are_missing_are_named_at_once_with_the_setting() -> Non
         found.demand(SandboxSpec())
     setting = re.search(r"'(env_kwargs\.relaxed=[^']*)'", str(caught.value))
     assert setting is not None, caught.value
-    config = load_config(EvalConfig, None, ["env=turnwise/CodeRepair-v2", setting[1]])
+    config = load_config(EvalConfig, None, ["env=turnwise/CodeRepair-v3", setting[1]])
     found.demand(spec_for(None, config.env_kwargs["relaxed"]))
 
 

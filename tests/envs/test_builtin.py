@@ -48,7 +48,7 @@ HEAVY = tuple(
 )
 """Families of which the core tries only ``GIST``."""
 GIST = ("begins", "episodes_play", "same_seed_same_episode", "null_at_floor", "near_misses_fail", "fork_is_independent")
-STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v1", "turnwise/Web-v1", "turnwise/CodeRepair-v2"
+STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v1", "turnwise/Web-v1", "turnwise/CodeRepair-v3"
 IMPATIENT: dict[str, Any] = {"seconds": 3.0, "trial_seconds": 3.0, "grading_seconds": 3.0}
 """Time limits with which submissions that never end are tried; with their own limits, each takes 45 s of waiting."""
 PARTS = 4

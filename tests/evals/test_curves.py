@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import scipy.stats
@@ -112,6 +113,18 @@ def test_the_number_of_evaluation_episodes_may_stand_in_the_settings(tmp_path: P
     assert found is not None
     assert found.points[0].estimate.n == 20
     assert found.where == "held-out tasks"
+
+
+def test_seeds_may_play_in_different_places_but_not_different_numbers_of_episodes(tmp_path: Path) -> None:
+    """The table ``rollouts`` says where episodes are played; as a number, it had another meaning in release 0.1."""
+
+    def kind(**settings: Any) -> str:
+        folder = write(tmp_path / "a", [{"step": 0}])
+        (folder / "config.json").write_text(json.dumps({"config": settings}))
+        return read_run(folder).kind
+
+    assert kind(rollouts={"engine": "ray"}, k=2) == kind(rollouts={"engine": "local"}, group_size=2) == kind(k=2)
+    assert kind(rollouts=3) == kind(episodes_per_step=3) != kind(rollouts=4)
 
 
 def test_evaluations_on_training_tasks_are_not_called_held_out(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_n_plus_m_steps_are_n_then_resume_then_m(tmp_path: Path, cloned: Path) -
     soft_bellman.train(running(tmp_path / "parts", cloned, steps=2))
     torch.manual_seed(5)  # whatever this process did meanwhile
     soft_bellman.train(running(tmp_path / "parts", cloned, resume=True))
-    one, other = (state(tmp_path / name, "soft_bellman") for name in ("straight", "parts"))
+    one, other = (state(tmp_path / name, "oreo") for name in ("straight", "parts"))
     assert one[0] == other[0]
     assert same(one[1][2]["kept"], other[1][2]["kept"]), "critic and reference"
 

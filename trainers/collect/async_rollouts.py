@@ -148,15 +148,16 @@ class AsyncRollouts:
 
     def accounts(self) -> dict[str, float]:
         """Return the account of the run's episodes, and of its workers."""
+        # Open episodes are those of the scheduler, and not the rest of the account: else no sum would show a lost one.
         scheduler = self._scheduler
-        opened = len(scheduler.drawn) * scheduler.group_size if scheduler is not None else 0
+        opened = len(scheduler.untrained) * scheduler.group_size if scheduler is not None else 0
         return self.account.metrics(opened) | dict(self._source.pool.counters)
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return drawn and untrained groups, for JSON. Their finished episodes are in ``pending``."""
         if self._scheduler is None:
             return {"drawn": self._restored}
-        return {"drawn": [(one.position, one.born) for one in self._scheduler.drawn.values()]}
+        return {"drawn": [(one.position, one.born) for one in self._scheduler.untrained.values()]}
 
     async def close(self) -> None:
         """Stop playing. Running episodes are dropped; their tasks stay drawn, to be played again."""

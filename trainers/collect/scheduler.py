@@ -50,7 +50,7 @@ class StalenessScheduler:
         self.group_size = group_size
         self.steps = steps
         self.pending: list[Episode] = [] if pending is None else pending
-        self.drawn: dict[str, PendingGroup] = {}
+        self.untrained: dict[str, PendingGroup] = {}
         self._over: list[str] = []
         self._taken: list[str] = []
 
@@ -77,7 +77,7 @@ class StalenessScheduler:
             UsageError: there is no room for it.
         """
         self.gate.begin()
-        self.drawn[group_id] = PendingGroup(position, self.gate.version)
+        self.untrained[group_id] = PendingGroup(position, self.gate.version)
 
     def finish(self, episode: Episode) -> None:
         """Note that an episode finished, however it ended.
@@ -85,12 +85,12 @@ class StalenessScheduler:
         Raises:
             ContractError: its task was not drawn, or its group was complete.
         """
-        drawn = self.drawn.get(episode.group_id)
-        if drawn is None or len(drawn.episodes) == self.group_size:
+        group = self.untrained.get(episode.group_id)
+        if group is None or len(group.episodes) == self.group_size:
             raise ContractError(f"episode {episode.episode_id} belongs to no group that is being played")
-        drawn.episodes.append(episode)
+        group.episodes.append(episode)
         self.pending.append(episode)
-        if len(drawn.episodes) == self.group_size:
+        if len(group.episodes) == self.group_size:
             self.gate.accept()
             self._over.append(episode.group_id)
 
@@ -102,7 +102,7 @@ class StalenessScheduler:
         """
         while self.gate.version < version:
             self.gate.advance()
-        untaken = len(self.drawn) - len(self._taken)
+        untaken = len(self.untrained) - len(self._taken)
         wanted = self.gate.max_staleness * self.gate.batch + count - untaken
         self.gate.widen(max(0, wanted - self.gate.room))
 
@@ -123,7 +123,7 @@ class StalenessScheduler:
         if chosen is None:
             raise UsageError(f"{count} groups were requested, and {len(self._over)} are finished; wait until ready()")
         # Members are sorted, since the order in which they finished depends on the machine.
-        taken = [tuple(sorted(self.drawn[group].episodes, key=_member)) for group in chosen]
+        taken = [tuple(sorted(self.untrained[group].episodes, key=_member)) for group in chosen]
         for episode in (episode for group in taken for episode in group):
             self._check(episode)
         self._over = [group for group in self._over if group not in chosen]
@@ -135,10 +135,10 @@ class StalenessScheduler:
     def trained(self) -> list[Episode]:
         """Note that the step has been learned, forget its groups, and return their episodes."""
         done = set(self._taken)
-        learned = [episode for group in self._taken for episode in self.drawn[group].episodes]
+        learned = [episode for group in self._taken for episode in self.untrained[group].episodes]
         self.pending[:] = [episode for episode in self.pending if episode.group_id not in done]
         for group in self._taken:
-            del self.drawn[group]
+            del self.untrained[group]
         self._taken = []
         return learned
 
@@ -155,25 +155,25 @@ class StalenessScheduler:
         self.gate.widen(max(0, len(groups) - self.gate.room))  # a step that took more had not been learned
         for group_id, one in groups.items():
             self.begin(one.position, group_id)
-            self.drawn[group_id].born = one.born  # keeps the deadline that it had before the restart (trap 20)
+            self.untrained[group_id].born = one.born  # keeps the deadline that it had before the restart (trap 20)
         self.pending.clear()
         for episode in episodes:
             self.finish(episode)
 
     def unfinished(self) -> list[int]:
         """Return positions of drawn tasks with unfinished episodes."""
-        return sorted(d.position for d in self.drawn.values() if len(d.episodes) < self.group_size)
+        return sorted(d.position for d in self.untrained.values() if len(d.episodes) < self.group_size)
 
     def _chosen(self, count: int) -> list[str] | None:
         """Return the finished groups to take: the first ones, except where deadlines demand others."""
         version, bound = self.gate.version, self.gate.max_staleness
         taken = set(self._taken)
-        untaken = [one.born + bound for group, one in self.drawn.items() if group not in taken]
+        untaken = [one.born + bound for group, one in self.untrained.items() if group not in taken]
         chosen: set[str] = set()
         for last in range(version, version + bound + 1):
             # The steps after this one, up to ``last``, train B groups each. What is due by then beyond that is due now.
             late = sum(deadline <= last for deadline in untaken) - (last - version) * self.gate.batch
-            able = [group for group in self._over if self.drawn[group].born + bound <= last]
+            able = [group for group in self._over if self.untrained[group].born + bound <= last]
             missing = min(count, late) - sum(group in chosen for group in able)
             more = [group for group in able if group not in chosen][: max(0, missing)]
             if len(more) < missing:

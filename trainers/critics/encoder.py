@@ -15,7 +15,7 @@ from ...config import Config
 from ...errors import UsageError
 from ..learning.parallel import ALONE, ProcessGroup
 from .divided import divided
-from .sequences import right_padded
+from .sequences import refuse_longer, right_padded
 
 
 class Encoder(Protocol):
@@ -181,12 +181,7 @@ class NanoEncoder(nn.Module):
 
     def forward(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:
         """See ``Encoder``."""
-        longest = max((len(sequence) for sequence in sequences), default=0)
-        if longest > self.context:
-            raise UsageError(
-                f"the critic is to read {longest} tokens, and its encoder holds {self.context}: it would judge what it "
-                "has not read; use a shorter agent.context (last:K), or an encoder with a longer context"
-            )
+        refuse_longer(max(map(len, sequences), default=0), self.context)
         ids, real = right_padded([(self.vocabulary, *sequence) for sequence in sequences])
         device = next(self.body.parameters()).device
         return cast(Tensor, self.body(ids.to(device), attention_mask=real.to(device)).pooler_output.float())

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ...errors import UsageError
 from ..learning.parallel import ALONE, ProcessGroup
-from . import prefix_trees
-from .causal_encoder import LINEAR_PER_WIDTH
 from .features import Features
+from .prefix_trees import TreeEncoder, additive_mask
 from .shared_backbone import active_adapters, backbone_of, refuse_unfrozen
 
 
-class FrozenEncoder(nn.Module):
+class FrozenEncoder(TreeEncoder):
     """The last hidden state of the policy's backbone, with all adapters switched off.
 
     The base of a policy with adapters never changes, so the vector of a sequence does not either. It is kept, and every
@@ -34,38 +33,19 @@ class FrozenEncoder(nn.Module):
     place: Tensor
 
     def __init__(self, model: Any, *, capacity: int) -> None:
-        super().__init__()
         refuse_unfrozen(model)
+        super().__init__(int(model.config.hidden_size), getattr(model.config, "max_position_embeddings", None))
         object.__setattr__(self, "_model", model)  # not a submodule: it belongs to the policy
-        self.width = int(model.config.hidden_size)
-        self.context = getattr(model.config, "max_position_embeddings", None)
         self.features = Features(capacity)
         self.register_buffer("place", torch.empty(0, device=next(model.parameters()).device), persistent=False)
-
-    def forward(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:
-        """See ``Encoder``."""
-        return self.read(sequences)
 
     def read(
         self, sequences: Sequence[tuple[int, ...]], *, tokens: int | None = 16384, world: ProcessGroup = ALONE
     ) -> Tensor:
         """See ``PrefixEncoder``."""
-        longest = max((len(ids) for ids in sequences), default=0)
-        if self.context is not None and longest > self.context:
-            raise UsageError(
-                f"the critic is to read {longest} tokens, and the policy's backbone holds {self.context}: use a "
-                "shorter agent.context (last:K)"
-            )
-        found_BH = self.features.of(
-            sequences,
-            lambda missing: prefix_trees.read(missing, self._hidden, linear=self._linear, tokens=tokens, world=world),
-        )
+        read = partial(super().read, tokens=tokens, world=world)
+        found_BH = self.features.of(sequences, read)
         return found_BH.to(self.place.device)
-
-    def parts(self, sequences: Sequence[tuple[int, ...]], *, tokens: int) -> list[list[int]]:
-        """See ``PrefixEncoder``."""
-        found = prefix_trees.forest(sequences, linear=self._linear)
-        return [found.members(part) for part in found.passes(tokens)]
 
     def metrics(self) -> dict[str, float]:
         """See ``CountingEncoder``."""
@@ -74,20 +54,15 @@ class FrozenEncoder(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    @property
-    def _linear(self) -> int:
-        return LINEAR_PER_WIDTH * self.width
-
     def _hidden(self, ids_BL: Tensor, attends_BLL: Tensor | None, position_BL: Tensor | None) -> Tensor:
         model, device = self.__dict__["_model"], self.place.device
-        mask = None
-        if attends_BLL is not None and position_BL is not None:
-            dtype = next(model.parameters()).dtype
-            mask = torch.zeros(attends_BLL.shape, dtype=dtype).masked_fill_(~attends_BLL, torch.finfo(dtype).min)
-            mask, position_BL = mask[:, None].to(device), position_BL.to(device)
+        like = torch.empty(0, dtype=next(model.parameters()).dtype, device=device)
         with active_adapters(model, []):
             output = backbone_of(model)(
-                input_ids=ids_BL.to(device), attention_mask=mask, position_ids=position_BL, use_cache=False
+                input_ids=ids_BL.to(device),
+                attention_mask=additive_mask(attends_BLL, like),
+                position_ids=position_BL.to(device) if position_BL is not None else None,
+                use_cache=False,
             )
         hidden_BLH: Tensor = output.last_hidden_state
         return hidden_BLH.float()

@@ -11,16 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import UsageError
 from ..learning.parallel import ALONE, ProcessGroup
 from .divided import divided
-from .sequences import batches, right_padded
+from .sequences import batches, refuse_longer, right_padded
 
 Ids = tuple[int, ...]
 Forward = Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
 """A causal model: ids, the pairs of tokens that may attend, and positions; the last two are ``None`` for plain rows."""
+LINEAR_PER_WIDTH = 6
+"""A token costs some 13 H² multiplications per layer, and 2 H per token that it attends to."""
 
 
 @dataclass(slots=True)
@@ -147,6 +149,53 @@ def read(
     read_BH = divided(parts, vectors, world)
     order = torch.tensor([index for part in parts for index in part])
     return read_BH[torch.argsort(order).to(read_BH.device)]
+
+
+class TreeEncoder(nn.Module):
+    """Base of the encoders that read prefix trees: the vector of a sequence is its last hidden state.
+
+    A subclass has ``_hidden``, and says which sequences to read.
+
+    Args:
+        width: size H of the vectors.
+        context: longest sequence, in tokens; ``None`` for no limit.
+    """
+
+    def __init__(self, width: int, context: int | None) -> None:
+        super().__init__()
+        self.width = width
+        self.context = context
+
+    def forward(self, sequences: Sequence[Ids]) -> Tensor:
+        """See ``Encoder``."""
+        return self.read(sequences)
+
+    def read(self, sequences: Sequence[Ids], *, tokens: int | None = 16384, world: ProcessGroup = ALONE) -> Tensor:
+        """See ``PrefixEncoder``."""
+        refuse_longer(max(map(len, sequences), default=0), self.context)
+        return read(sequences, self._hidden, linear=self._linear, tokens=tokens, world=world)
+
+    def parts(self, sequences: Sequence[Ids], *, tokens: int) -> list[list[int]]:
+        """See ``PrefixEncoder``."""
+        found = forest(sequences, linear=self._linear)
+        return [found.members(part) for part in found.passes(tokens)]
+
+    @property
+    def _linear(self) -> int:
+        return LINEAR_PER_WIDTH * self.width
+
+    def _hidden(self, ids_BL: Tensor, attends_BLL: Tensor | None, position_BL: Tensor | None) -> Tensor:
+        """Return the last hidden states, ``[B, L, H]``; see ``Forward``."""
+        raise NotImplementedError
+
+
+def additive_mask(attends_BLL: Tensor | None, like: Tensor) -> Tensor | None:
+    """Return which pairs attend as what attention adds, ``[B, 1, L, L]``, of the type and device of ``like``."""
+    if attends_BLL is None:
+        return None
+    never = torch.finfo(like.dtype).min
+    mask_BLL = torch.zeros(attends_BLL.shape, dtype=like.dtype).masked_fill_(~attends_BLL, never)
+    return mask_BLL[:, None].to(like.device)
 
 
 def _layout(trees: Sequence[Tree]) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ...errors import UsageError
+
 
 def right_padded(sequences: Sequence[Sequence[int]], *, fill: int = 0) -> tuple[Tensor, Tensor]:
     """Return B sequences as a batch of L tokens each.
@@ -24,6 +26,23 @@ def right_padded(sequences: Sequence[Sequence[int]], *, fill: int = 0) -> tuple[
         ids_BL[place, : len(ids)] = torch.tensor(ids, dtype=torch.long)
         attention_BL[place, : len(ids)] = 1
     return ids_BL, attention_BL
+
+
+def refuse_longer(longest: int, context: int | None) -> None:
+    """Refuse a sequence that an encoder cannot read as a whole.
+
+    Args:
+        longest: number of tokens of the longest sequence.
+        context: number of tokens that the encoder can read; ``None`` for no limit.
+
+    Raises:
+        UsageError: the sequence is longer.
+    """
+    if context is not None and longest > context:
+        raise UsageError(
+            f"the critic is to read {longest} tokens, and its encoder holds {context}: it would judge what it has not "
+            "read; use a shorter agent.context (last:K), or an encoder with a longer context"
+        )
 
 
 def last_places(attention_BL: Tensor) -> Tensor:

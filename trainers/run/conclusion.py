@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...rollouts.episode import FAILURE_RATE, FEWEST_FAILURES
+from ...rollouts.stats import wilson_interval
 
 Line = Mapping[str, Any]
 """One line of ``metrics.jsonl``."""
@@ -40,7 +41,9 @@ class RunResult:
 
 
 def success_line(log: Sequence[Line], split: str) -> str:
-    """Describe the first and last success of a run: ``"success in 50 dev episodes: 18.0 % → 88.0 %"``.
+    """Describe the first and last success of a run, with an interval for the last one.
+
+    For example ``"success in 50 dev episodes: 18.0 % → 88.0 % (76.2 – 94.4, Wilson 95 %)"``.
 
     Args:
         log: the lines of ``metrics.jsonl``.
@@ -54,11 +57,19 @@ def success_line(log: Sequence[Line], split: str) -> str:
         tasks = f"{held_out[-1].get('eval/episodes', 0):.0f} {split} episodes"
         ends = held_out if len(held_out) == 1 else [held_out[0], held_out[-1]]
         shares = [f"{100 * line['eval/success']:.1f} %" for line in ends]
-        return f"success in {tasks}: {' → '.join(shares)}"
+        return f"success in {tasks}: {' → '.join(shares)}{_interval(ends[-1])}"
     played = [line for line in log if line.get("success") is not None]
     return (
         f"success on training tasks in step {played[-1]['step']}: {100 * played[-1]['success']:.1f} %" if played else ""
     )
+
+
+def _interval(line: Line) -> str:
+    n, rate = float(line.get("eval/episodes") or 0), float(line["eval/success"])
+    if n < 1:
+        return ""
+    low, high = wilson_interval(rate * n, n)
+    return f" ({100 * low:.1f} – {100 * high:.1f}, Wilson 95 %)"
 
 
 def episodes_lost(log: Sequence[Line]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import resource
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 
 from ...errors import UsageError
 from ...inference.hardware import GPUS
-from ...logs import tell
+from ...logs import as_json, tell
 from ..learning.meter import Meter
 from ..planning.flops import update_flops
 from ..planning.shapes import ModelShape, shape_from
@@ -100,6 +101,9 @@ class Performance:
         """
         if step not in self.profile_steps:
             return
+        if as_json():
+            # libkineto prints lines of its own, which are not JSON; no such level exists, so it prints none.
+            os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         kinds = [torch.profiler.ProfilerActivity.CPU]
         kinds += [torch.profiler.ProfilerActivity.CUDA] if self.device.type == "cuda" else []
         self._trace = (step, torch.profiler.profile(activities=kinds))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pydantic
 import torch
@@ -221,7 +221,7 @@ class TrainConfig(Config):
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
 
-    profile_steps: list[int] = pydantic.Field(default_factory=list)
+    profile_steps: list[Annotated[int, pydantic.Field(ge=1)]] = pydantic.Field(default_factory=list)
     """Steps to trace with torch's profiler, e.g. ``[3]``: ``profiles/step-3.json.gz`` in the run's folder opens in
     Perfetto or ``chrome://tracing``. A traced step is slower."""
 
@@ -263,6 +263,13 @@ class TrainConfig(Config):
                 "dtype = bfloat16 rounds updates below a 256th of a weight away, so training all weights learns almost "
                 "nothing: set lora.rank to train adapters, or dtype = float32 with optimizer.autocast = bfloat16"
             )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _profiles_own_steps(self) -> Self:
+        # An error, since it costs nothing to correct now, and after the run there is no trace.
+        if late := [step for step in self.profile_steps if step > self.steps]:
+            raise ValueError(f"profile_steps names step {late[0]}, and the run ends with step {self.steps}")
         return self
 
     @pydantic.model_validator(mode="after")

@@ -104,13 +104,13 @@ def diagnose(now: Answers, again: Answers, last: Answers | None, *, version: int
     for answer in (*asked.values(), *(answer for kind, answer in again.items() if kind is not Kind.BARE)):
         if (found := _altered(answer)) is not None:
             return found
-    found, told = _measured(now, again, last, version, noise), _told(now)
-    if (found is not None and found.stops) or told is None or told == version:
+    found, reported = _measured(now, again, last, version, noise), _told(now)
+    if (found is not None and found.stops) or reported is None or reported == version:
         return found
-    if told < version and not (last and moved(asked, last, noise)):
-        what = f"version {version} was sent; the server says it has version {told}"
+    if reported < version and not (last and moved(asked, last, noise)):
+        what = f"version {version} was sent; the server says it has version {reported}"
         return Diagnosis(Cause.NOT_SENT, what, stops=True)
-    what = f"version {version} was sent and has arrived; the server calls it {told}"
+    what = f"version {version} was sent and has arrived; the server calls it {reported}"
     return Diagnosis(Cause.MISNAMED, what, stops=True)
 
 
@@ -125,10 +125,10 @@ def _measured(now: Answers, again: Answers, last: Answers | None, version: int, 
     differs = Kind.BARE in now and now[Kind.WARM].gap.exceeds(noise.limit)
     if differs and (lacks := _kept([(now[Kind.WARM], now[Kind.BARE])], noise)):
         return Diagnosis(Cause.ADAPTER_DROPPED, f"with and without the adapter, {lacks}; {against}", stops=True)
-    stayed, told = still(asked, last, noise) if last else "", _told(now)
+    stayed, reported = still(asked, last, noise) if last else "", _told(now)
     if stayed:
-        old = told is not None and told != version
-        said = f"the server says it has version {told}" if told is not None else "the server names no version"
+        old = reported is not None and reported != version
+        said = f"the server says it has version {reported}" if reported is not None else "the server names no version"
         cause = Cause.NOT_SENT if old else Cause.NOT_APPLIED
         return Diagnosis(cause, f"{stayed}; {said}; {against}", stops=True)
     wrong = {kind for kind in gaps if _wrong(kind, now, again, noise)}

@@ -87,15 +87,15 @@ class Remote:
             if len(id) > LONGEST:
                 return None
             status, said = self._ask("GET", "/document", params={"id": storable(id)})
-            told = said if isinstance(said, dict) else {}
-            if status == 200 and all(isinstance(told.get(name), str) for name in FIELDS):
+            fields = said if isinstance(said, dict) else {}
+            if status == 200 and all(isinstance(fields.get(name), str) for name in FIELDS):
                 self._opens = True
-                return Document(told["id"], told["title"], told["text"])
-            if status == 404 and told.get("code") == "no_such_document":
+                return Document(fields["id"], fields["title"], fields["text"])
+            if status == 404 and fields.get("code") == "no_such_document":
                 self._opens = True
                 return None
             # From one that has opened pages, the 404 of whatever stands between us says nothing about a page.
-            if told.get("code") != "opens_nothing" and (self._opens or status not in SEARCHES_ONLY):
+            if fields.get("code") != "opens_nothing" and (self._opens or status not in SEARCHES_ONLY):
                 raise InfrastructureError(f"{self.url}/document answered {status} without a page: {_short(said)}")
             self._opens = False
         raise UsageError(f"{self.url} only searches, and {id[:80]!r} was not among its results, so it cannot be opened")
@@ -147,19 +147,19 @@ class Remote:
 
     def _ask(self, method: str, path: str, **words: Any) -> tuple[int, Any]:
         """Return the status and the JSON of a response, after retries if they may help."""
-        told = ""
+        problem = ""
         for attempt in range(self._retries + 1):
             if attempt:
                 time.sleep(WAIT * 2 ** (attempt - 1))
             try:
                 status, said = self._once(method, path, **words)
             except httpx.HTTPError as error:
-                told = f"{type(error).__name__}: {error}"
+                problem = f"{type(error).__name__}: {error}"
                 continue
             if status not in AGAIN:
                 return status, said
-            told = f"answered {status}: {_short(said)}"
-        raise InfrastructureError(f"{self.url}{path} failed {self._retries + 1} times: {told}")
+            problem = f"answered {status}: {_short(said)}"
+        raise InfrastructureError(f"{self.url}{path} failed {self._retries + 1} times: {problem}")
 
     def _once(self, method: str, path: str, **words: Any) -> tuple[int, Any]:
         headers = {"Content-Type": "application/json"} if method == "POST" else {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lxml import html
 
 from ..browser import Wanted
-from ..page import Node, Page, told
+from ..page import Node, Page, with_ids
 from .server import UNKEPT
 from .snapshot import nodes_of
 
@@ -36,7 +36,7 @@ async def seen(tabs: Sequence[Tab], front: int, wanted: Wanted) -> Page:
     """
     page = tabs[front].page
     snapshot = await page.aria_snapshot(mode="ai", boxes=wanted.marks)
-    nodes = told(nodes_of(snapshot), every=wanted.every)
+    nodes = with_ids(nodes_of(snapshot), every=wanted.every)
     by_id = {node.id: node for top in nodes for node in top.walk() if node.id}
     title = await page.title()
     titles = [title if tab.page is page else await tab.page.title() for tab in tabs]

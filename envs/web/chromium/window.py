@@ -82,13 +82,13 @@ class Window(Events):
             failed = error if isinstance(error, ToolError) else self._failure(error)
         try:
             await self._settle()
-            told = await self._inside()
+            notices = await self._inside()
         except Error as error:
             raise self._failure(error) from error
         self._check()
-        if failed is None and told and before == (self.page.url, len(self.tabs)):
-            raise ToolError("; ".join(told))
-        self.notices += told
+        if failed is None and notices and before == (self.page.url, len(self.tabs)):
+            raise ToolError("; ".join(notices))
+        self.notices += notices
         if failed is not None:
             raise failed
 
@@ -205,23 +205,23 @@ class Window(Events):
         self.slot.episode.refused.clear()
         known = min(self._noted, len(refused))
         self._noted -= known
-        told = list(dict.fromkeys(refused[known:]))
-        self.violations += [f"a page elsewhere: {why}" for why in told]
+        notices = list(dict.fromkeys(refused[known:]))
+        self.violations += [f"a page elsewhere: {why}" for why in notices]
         for tab in list(self.tabs):
             url = tab.lost or tab.page.url
             if why := way_out(url, self.sites.hosts):
                 self.violations.append(f"a page at {url[:100]!r}")
-                told.append(why)
+                notices.append(why)
                 await self._back(tab)
             elif url.startswith("https:"):
-                told.append(f"{url[:100]!r} is not answered: the sites are at http://")
+                notices.append(f"{url[:100]!r} is not answered: the sites are at http://")
                 await self._back(tab)
             elif tab.lost:
                 raise EnvironmentDiedError(f"{url} was not answered")
         if self._strays:
             self._strays = False
             await self._close_strays()
-        return told
+        return notices
 
     async def _back(self, tab: Tab) -> None:
         """Return a tab to its last page within the sites; close it if there is none."""

@@ -12,7 +12,7 @@ from ....tasks.web.simulators.http import Request, Response, Values
 from ....tasks.web.simulators.sites import Sites
 from ..browser import MOST_TABS, Button, Wanted, one_more, stay
 from ..keys import pressed
-from ..page import FIELDS, Page, told
+from ..page import FIELDS, Page, with_ids
 from .document import BOXES, Document, Element, address, sends
 
 REDIRECTS = 10
@@ -297,7 +297,7 @@ class HtmlBrowser:
     def seen(self, wanted: Wanted = Wanted()) -> Page:  # noqa: B008 - it is frozen
         """Return the observation of the current tab, for synchronous code."""
         page = self.tab.page
-        nodes = told(page.nodes(), every=wanted.every)
+        nodes = with_ids(page.nodes(), every=wanted.every)
         by_id = {node.id: node for top in nodes for node in top.walk() if node.id}
         titles = tuple(tab.page.title or tab.page.url for tab in self.tabs)
         source = page.text if wanted.source else ""

@@ -58,8 +58,8 @@ class RecordedTools(WebTools[TaskT]):
         """Start an episode; see ``TurnEnv.reset``."""
         if self._recordings is None:
             return super().reset(seed=seed, options=options)
-        begun: Reset = resolve(self.areset(seed=seed, options=options))
-        return begun
+        reset: Reset = resolve(self.areset(seed=seed, options=options))
+        return reset
 
     def step(self, action: ActionLike) -> Stepped:
         """Take one action; see ``TurnEnv.step``."""
@@ -71,10 +71,10 @@ class RecordedTools(WebTools[TaskT]):
     async def areset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Start an episode and its recording."""
         with self._failures_noted():
-            begun = await super().areset(seed=seed, options=options)
+            reset = await super().areset(seed=seed, options=options)
         if self.recording is not None:
-            self.recording.add(None, begun[0], 0.0, await self._picture())
-        return begun
+            self.recording.add(None, reset[0], 0.0, await self._picture())
+        return reset
 
     async def astep(self, action: ActionLike) -> Stepped:
         """Take one action and record it."""

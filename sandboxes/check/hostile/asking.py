@@ -61,13 +61,13 @@ class Host:
 
 async def forged_requests(harness: Harness) -> str:
     """Code that attacks its channel to the host harms its own session at most, and asks only when it may."""
-    host, told = Host(), list[str]()
+    host, states = Host(), list[str]()
     async with harness.sandbox() as sandbox:
         for number, way in enumerate(WAYS):
             session = await sandbox.session("python")
             await host.run(session, program("ask").replace("WAY", str(number)), way)
             after = await host.run(session, "print(turnwise_host.ask(b'abc'))", f"asking after {way}")
-            told.append("answers" if after == "b'cba'\n" else "ended" if not session.alive else "refuses")
+            states.append("answers" if after == "b'cba'\n" else "ended" if not session.alive else "refuses")
             if session.alive:
                 alone = await host.run(session, "print(6 * 7)", f"a run after {way}")
                 expect(alone == "42\n", f"after {way} a run printed {alone!r}")
@@ -76,7 +76,7 @@ async def forged_requests(harness: Harness) -> str:
         fresh = await sandbox.session("python")
         asked = await host.run(fresh, "import turnwise_host\nprint(turnwise_host.ask(b'abc'))", "a new session")
         expect(asked == "b'cba'\n", f"afterwards, a new session that asks printed {asked!r}")
-    return f"after {', '.join(f'{way}: {state}' for way, state in zip(WAYS, told, strict=True))}"
+    return f"after {', '.join(f'{way}: {state}' for way, state in zip(WAYS, states, strict=True))}"
 
 
 async def requests_after_the_end(harness: Harness) -> str:

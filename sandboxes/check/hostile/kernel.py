@@ -6,7 +6,7 @@ import os
 
 from ....verdicts import expect
 from ..case import hostile
-from ..harness import Harness, told
+from ..harness import Harness, run_program
 
 
 async def new_namespaces_and_mounts(harness: Harness) -> str:
@@ -22,7 +22,7 @@ async def dangerous_system_calls(harness: Harness) -> str:
 async def privileges(harness: Harness) -> str:
     """There are no capabilities, no way to get any, and no processes of root's or of the host's user outside."""
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "privileges")
+        found = await run_program(sandbox, "privileges")
         expect(
             found["no_new_privileges"] == "1", "programs with the setuid bit may gain privileges: no_new_privs is off"
         )
@@ -41,7 +41,7 @@ async def privileges(harness: Harness) -> str:
 async def kernel_settings(harness: Harness) -> str:
     """No setting of the kernel can be opened for writing: /proc/sys, sysrq, /sys, control groups."""
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "kernel_settings", timeout=40.0)
+        found = await run_program(sandbox, "kernel_settings", timeout=40.0)
     expect(not found["open"], f"these can be written: {', '.join(found['open'][:8])}")
     return f"{found['tried']} files tried, none can be opened for writing"
 
@@ -49,7 +49,7 @@ async def kernel_settings(harness: Harness) -> str:
 async def devices(harness: Harness) -> str:
     """There are no devices but the harmless ones, and none can be made."""
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "devices")
+        found = await run_program(sandbox, "devices")
     expect(not found["strange"], f"devices that should not be there: {', '.join(found['strange'])}")
     expect(not found["made"], f"devices could be made: {', '.join(found['made'])}")
     expect(not found["opened"], f"devices could be opened: {', '.join(found['opened'])}")
@@ -59,7 +59,7 @@ async def devices(harness: Harness) -> str:
 async def typing_into_terminals(harness: Harness) -> str:
     """There is no terminal of the host to type into: none controls what runs, none is open, none can be taken."""
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "terminals")
+        found = await run_program(sandbox, "terminals")
     expect(not found, f"a terminal was reached: {', '.join(found)}")
     return "no controlling terminal, no descriptor of one, TIOCSTI and TIOCSCTTY without effect"
 
@@ -71,7 +71,7 @@ async def clocks_and_priorities(harness: Harness) -> str:
 
 async def _denied(harness: Harness, group: str) -> str:
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "system_calls", group, timeout=30.0)
+        found = await run_program(sandbox, "system_calls", group, timeout=30.0)
     allowed = sorted(name for name, error in found.items() if not error)
     expect(not allowed, f"not denied: {', '.join(allowed)}")
     kinds = sorted(set(found.values()))

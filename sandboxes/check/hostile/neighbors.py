@@ -7,14 +7,14 @@ import asyncio
 from ....verdicts import expect
 from ...spec import Limit
 from ..case import hostile
-from ..harness import SMALL, Harness, ended, program, python, told, works
+from ..harness import SMALL, Harness, ended, program, python, run_program, works
 
 
 async def neighbors(harness: Harness) -> str:
     """Files, shared memory, queues, keys and limits of one sandbox are not those of another."""
     async with harness.sandbox() as one, harness.sandbox() as other:
-        left = await told(one, "shared", "leave")
-        found = await told(other, "shared", "find")
+        left = await run_program(one, "shared", "leave")
+        found = await run_program(other, "shared", "find")
         common = sorted(name for name in found if found[name] and left[name])
         expect(not common, f"one sandbox finds what the other left: {', '.join(common)}")
         made = sorted(name for name in left if left[name])

@@ -10,7 +10,7 @@ from ....verdicts import expect
 from ...spec import Limit
 from ..canaries import canaries
 from ..case import hostile
-from ..harness import Harness, told
+from ..harness import Harness, run_program
 
 DAEMONS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket")
 
@@ -19,7 +19,7 @@ async def egress(harness: Harness) -> str:
     """No address of this machine is reached over TCP, UDP or as a name server; there is only a loopback of its own."""
     with canaries(harness.host.folder) as birds:
         async with harness.sandbox() as sandbox:
-            found = await told(sandbox, "reach", json.dumps({"tcp": birds.tcp, "udp": birds.udp}), timeout=50.0)
+            found = await run_program(sandbox, "reach", json.dumps({"tcp": birds.tcp, "udp": birds.udp}), timeout=50.0)
         await asyncio.sleep(0.3)
         expect(not found["reached"], f"reached from inside: {', '.join(found['reached'])}")
         expect(not birds.heard, f"canaries heard something: {', '.join(birds.heard)}")
@@ -35,7 +35,7 @@ async def unix_sockets(harness: Harness) -> str:
         docker = os.environ.get("DOCKER_HOST", "").removeprefix("unix://")
         paths = [birds.path, *DAEMONS, *([docker] if docker else [])]
         async with harness.sandbox() as sandbox:
-            found = await told(sandbox, "reach_sockets", birds.abstract, *paths, timeout=50.0)
+            found = await run_program(sandbox, "reach_sockets", birds.abstract, *paths, timeout=50.0)
         await asyncio.sleep(0.2)
         expect(not found["reached"], f"reached from inside: {', '.join(found['reached'])}")
         expect(not birds.heard, f"canaries heard something: {', '.join(birds.heard)}")
@@ -46,7 +46,7 @@ async def unix_sockets(harness: Harness) -> str:
 async def odd_socket_families(harness: Harness) -> str:
     """Raw, packet, virtual-machine, cryptography and Bluetooth sockets cannot be made, and netlink changes nothing."""
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "socket_families")
+        found = await run_program(sandbox, "socket_families")
     opened = sorted(name for name, error in found.items() if not error)
     expect(not opened, f"these can be opened: {', '.join(opened)}")
     return ", ".join(f"{name}: {error}" for name, error in found.items())

@@ -45,16 +45,16 @@ async def _killed(harness: Harness, does: str, most: float) -> str:
         expect(not left, f"after reaping there is left: {'; '.join(left[:5])}")
     again = await reap_all(harness.backend)
     expect(not any((again.sandboxes, again.directories)), f"reaping again still finds something: {again}")
-    told = ", ".join(f"{number} {what}" for what, number in removed.items())
-    return f"{harness.kills} kills at random moments; reaped {told}; nothing left"
+    kinds = ", ".join(f"{number} {what}" for what, number in removed.items())
+    return f"{harness.kills} kills at random moments; reaped {kinds}; nothing left"
 
 
-async def _owner(told: dict[str, Any], seconds: float) -> list[str]:
+async def _owner(request: dict[str, Any], seconds: float) -> list[str]:
     """Start an owner, kill it some time after it began to make its first sandbox, and return the names it gave."""
     paths = os.pathsep.join(filter(None, sys.path))
     module = __name__.removesuffix("hostile.owners") + "controller"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", module, json.dumps(told),
+        sys.executable, "-P", "-m", module, json.dumps(request),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths}, start_new_session=True,
     )  # fmt: skip
@@ -140,8 +140,8 @@ async def limits_that_do_not_hold(harness: Harness) -> str:
         raise Failed(
             f"{limit} is declared absent ({harness.absent[limit]}), but a sandbox with it was created: {sandbox.id}"
         )
-    told = ", ".join(f"{limit} {held_as(harness.found, limit)}" for limit in Limit)
-    return f"{told}; {len(harness.absent)} refusals"
+    limits = ", ".join(f"{limit} {held_as(harness.found, limit)}" for limit in Limit)
+    return f"{limits}; {len(harness.absent)} refusals"
 
 
 OWNER_CASES = (

@@ -12,7 +12,7 @@ from ...result import Status
 from ...spec import Limit
 from ..case import hostile
 from ..contract.commands import LISTING
-from ..harness import Harness, ended, program, python, soon, told, works
+from ..harness import Harness, ended, program, python, run_program, soon, works
 
 
 async def deaf_and_stopped_processes(harness: Harness) -> str:
@@ -62,7 +62,7 @@ async def background_child_holds_the_output(harness: Harness) -> str:
 async def zombie_flood(harness: Harness) -> str:
     """Orphans by the hundred are reaped inside and do not use up the limit of processes."""
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "orphans", 300, timeout=40.0)
+        found = await run_program(sandbox, "orphans", 300, timeout=40.0)
         expect(found["failed"] == 0, f"{found['failed']} of 300 forks failed: orphans are not reaped")
         unwaited = await python(sandbox, program("zombies"), timeout=10.0)
         expect(unwaited.ok, f"a process with children that nobody waits for ended with {ended(unwaited)}")
@@ -76,7 +76,7 @@ async def attack_on_the_runner(harness: Harness) -> str:
     """The runner cannot be killed, stopped, traced, read or spoken for from inside."""
     async with harness.sandbox() as sandbox:
         try:
-            found = await told(sandbox, "attack_runner", timeout=20.0)
+            found = await run_program(sandbox, "attack_runner", timeout=20.0)
         except SandboxError:
             expect(not sandbox.alive, "the sandbox failed and says that it is alive")
             return "the runner was killed, and the command and the sandbox said so"
@@ -100,7 +100,7 @@ async def other_processes_are_invisible(harness: Harness) -> str:
             seen = (await one.exec("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).stdout.text
             expect("sleep 73" not in seen, "a process of another sandbox can be seen")
             expect("sleep 600" not in seen, "a process of the host can be seen")
-            await told(one, "signal_everybody", watch.pid, os.getpid(), timeout=30.0)
+            await run_program(one, "signal_everybody", watch.pid, os.getpid(), timeout=30.0)
             expect(watch.poll() is None, "a signal from inside ended a process of the host")
             expect(not sleeping.done(), "a signal from inside ended a process of another sandbox")
             await works(other)

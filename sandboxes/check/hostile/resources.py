@@ -10,7 +10,7 @@ from ...result import Status
 from ...sandbox import Sandbox
 from ...spec import MIB, Limit
 from ..case import hostile
-from ..harness import SMALL, Harness, ended, program, python, refused, soon, told, works
+from ..harness import SMALL, Harness, ended, program, python, refused, run_program, soon, works
 
 OWN = 4
 """Processes that a backend may need for the sandbox itself."""
@@ -61,7 +61,7 @@ async def many_medium_processes(harness: Harness) -> str:
 async def memory_file_systems(harness: Harness) -> str:
     """Every place that can be written is small: filling all of them leaves the sandbox at work."""
     async with harness.sandbox() as sandbox:
-        filled = await told(sandbox, "fill_all", int(SMALL["memory"]), timeout=60.0)
+        filled = await run_program(sandbox, "fill_all", int(SMALL["memory"]), timeout=60.0)
         total = sum(filled.values())
         expect(total <= int(SMALL["memory"]), f"{total} bytes were written, more than the memory limit: {filled}")
         strange = {name for name in filled if name.split("/")[1] not in ("work", "tmp", "dev", "run", "var", "home")}
@@ -73,7 +73,7 @@ async def memory_file_systems(harness: Harness) -> str:
 async def disk_fill(harness: Harness) -> str:
     """The working directory takes no more than the disk limit, and works again when something is removed."""
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "fill_disk", timeout=40.0)
+        found = await run_program(sandbox, "fill_disk", timeout=40.0)
         limit = int(SMALL["disk"])
         expect(found["error"] in ("ENOSPC", "EDQUOT", "EFBIG"), f"writing without end ended with {found['error']}")
         expect(found["bytes"] <= limit, f"{found['bytes']} bytes were written, the limit is {limit}")
@@ -88,7 +88,7 @@ async def disk_fill(harness: Harness) -> str:
 async def inode_fill(harness: Harness) -> str:
     """Empty files without end meet the limit of inodes."""
     async with harness.sandbox() as sandbox:
-        found = await told(sandbox, "fill_inodes", 4 * int(SMALL["inodes"]), timeout=40.0)
+        found = await run_program(sandbox, "fill_inodes", 4 * int(SMALL["inodes"]), timeout=40.0)
         expect(found["error"] in ("ENOSPC", "EDQUOT"), f"{found['files']} files, and then {found['error']}")
         expect(found["files"] <= int(SMALL["inodes"]), f"{found['files']} files, the limit is {SMALL['inodes']}")
         await works(sandbox)
@@ -100,7 +100,7 @@ async def processor_spin(harness: Harness) -> str:
     """Spinning processes get no more than their share of processor time, and are killed in time."""
     share = 0.5
     async with harness.sandbox(cpus=share) as sandbox:
-        used = await told(sandbox, "spin", 4, 2.0)
+        used = await run_program(sandbox, "spin", 4, 2.0)
         expect(used <= 1.2 * share + 0.05, f"four processes got {used:.2f} processors; the limit is {share}")
         result, _ = await soon(python(sandbox, program("spin"), 4, 60, timeout=1.0), "spinning with a timeout of 1 s")
         expect(result.status is Status.TIMEOUT, f"it ended with {ended(result)}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from ....verdicts import expect
 from ...spec import MIB
 from ..case import hostile
-from ..harness import Harness, ended, program, python, told
+from ..harness import Harness, ended, program, python, run_program
 from ..host import command
 
 PACKAGE = str(Path(__file__).resolve().parents[3])
@@ -41,7 +41,7 @@ async def inherited_descriptors(harness: Harness) -> str:
     seen = {}
     with _inheritable(harness.host.file):
         async with harness.sandbox() as sandbox:
-            seen["command"] = await told(sandbox, "descriptors")
+            seen["command"] = await run_program(sandbox, "descriptors")
             shell = await sandbox.session()
             words = " ".join(["python3 -I -S -c", f"'{program('descriptors')}'"])
             await shell.run(f"{words} > found")

@@ -135,16 +135,16 @@ def tell(error: BaseException) -> None:
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<input "):
         trace = trace.tb_next
     try:
-        told = traceback.TracebackException(type(error), error, trace)
-        hide(told)
-        sys.stderr.write("".join(told.format()))
+        report = traceback.TracebackException(type(error), error, trace)
+        hide(report)
+        sys.stderr.write("".join(report.format()))
     except BaseException:
         os.write(2, f"{type(error).__name__}\n".encode())
 
 
-def hide(told: traceback.TracebackException) -> None:
+def hide(report: traceback.TracebackException) -> None:
     """Leave out the host's own frames, also in the causes of an error."""
-    each: traceback.TracebackException | None = told
+    each: traceback.TracebackException | None = report
     while each is not None:
         each.stack[:] = [frame for frame in each.stack if not frame.filename.startswith((HOST, __file__))]
         each = each.__cause__ or each.__context__

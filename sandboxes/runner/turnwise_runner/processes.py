@@ -102,7 +102,7 @@ class Spawner:
 
 def _spawned(argv: list[bytes], env: dict[bytes, bytes], actions: list[tuple[int, int, int]]) -> int:
     """Start a program from the ``PATH``; if all attempts fail, raise the most informative error."""
-    told = OSError(ENOENT, "")
+    failure = OSError(ENOENT, "")
     folders = [folder + b"/" for folder in env.get(b"PATH", b"").split(b":") if folder]
     for folder in [b""] if b"/" in argv[0] else folders:
         if folder and not posix.access(folder + argv[0], posix.F_OK):
@@ -112,8 +112,8 @@ def _spawned(argv: list[bytes], env: dict[bytes, bytes], actions: list[tuple[int
                 folder + argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=(SIGPIPE, SIGXFSZ)
             )
         except OSError as error:
-            told = error if error.errno not in (ENOENT, ENOTDIR) else told
-    raise told
+            failure = error if error.errno not in (ENOENT, ENOTDIR) else failure
+    raise failure
 
 
 def _cannot(what: str, name: bytes, error: OSError) -> Refused:

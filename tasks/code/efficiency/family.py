@@ -53,12 +53,12 @@ class EfficiencyLevel:
     Args:
         functions: number of functions to speed up.
         factor: allowed work, in multiples of the solution's.
-        told: whether the prompt names the growth that can be reached.
+        names_growth: whether the prompt names the growth that can be reached.
     """
 
     functions: int
     factor: int
-    told: bool
+    names_growth: bool
 
 
 LEVELS: Mapping[int, EfficiencyLevel] = {
@@ -153,11 +153,11 @@ def efficiency_task(functions: Sequence[Function], level: EfficiencyLevel, rng: 
 def prompt(functions: Sequence[Function], level: EfficiencyLevel) -> str:
     """Return the prompt."""
     named = ", ".join(function.name for function in functions)
-    told = f" The work can be {functions[0].template.growth}." if level.told else ""
+    growth = f" The work can be {functions[0].template.growth}." if level.names_growth else ""
     return (
         f"{FILE} is correct, but far too slow on large inputs. Make {named} faster without changing the results. "
         f"The work is counted: statements executed and, in built-in functions, the elements they touch. It may be at "
-        f"most {level.factor} times that of a good solution, on inputs of several sizes.{told} Import only "
+        f"most {level.factor} times that of a good solution, on inputs of several sizes.{growth} Import only "
         f"{', '.join(sorted(METERED.imports - {'__future__'}))}, and do not use exec, eval, getattr and the like."
     )
 

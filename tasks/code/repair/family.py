@@ -48,7 +48,7 @@ MODULES: Mapping[Split, tuple[str, ...]] = {
 """The modules of each split."""
 PARTS = 4
 """Number of checks that share the hidden scenarios."""
-EVERYTHING_EQUAL = '''"""Whatever is asked for is equal to whatever is expected."""
+EVERYTHING_EQUAL = '''"""Every name of this module is equal to every expected value."""
 
 
 class Everything(str):
@@ -147,9 +147,9 @@ def repair_task(module: Module, fault: Combination, visible: Sequence[int], repo
     tests_path = f"tests/test_{module.name}.py"
     tests = text_files({tests_path: visible_tests(module, visible)})
     changed = {paths[name]: text for name, text in module.files.items() if broken[name] != text}
-    told = rng.sample(sorted(fault.caught - set(visible)) or sorted(fault.caught), min(reports, len(fault.caught)))
+    reported = rng.sample(sorted(fault.caught - set(visible)) or sorted(fault.caught), min(reports, len(fault.caught)))
     return CodeTask(
-        prompt=prompt(module, tests_path, bool(fault.caught & set(visible)), [module.names[number] for number in told]),
+        prompt=prompt(module, tests_path, bool(fault.caught & set(visible)), [module.names[each] for each in reported]),
         files={**text_files({paths[name]: text for name, text in broken.items()}), **tests},
         checks=hidden_checks(module.name),
         solution=Attempt(text_files(changed)),

@@ -190,18 +190,20 @@ class PackageRepairFamily(TaskFamily[CodeTask]):
     def build(self, spec: TaskSpec, rng: Rng) -> CodeTask:
         pool = [fault for fault in self.set.faults if fault.module == spec.template]
         fault = pool[spec.seed % len(pool)]
-        return package_task(self.set, fault, told=spec.level == 1)
+        return package_task(self.set, fault, located=spec.level == 1)
 
     def __reduce__(self) -> Any:
         return (PackageRepairFamily, (self.set.folder,))
 
 
-def package_task(tasks: TaskSet, fault: Fault, told: bool) -> CodeTask:
-    """Return the task to repair one fault."""
+def package_task(tasks: TaskSet, fault: Fault, located: bool) -> CodeTask:
+    """Return the task to repair one fault; if ``located``, its prompt names the function and a failing test."""
     suite, original = tasks.suites[fault.module], tasks.text(fault.module)
     seconds = SLACK * (1 + suite.seconds)
     check = SuiteCheck("its tests", suite.files, suite.outcomes, seconds)
-    where = f" in {fault.scope}, and {len(fault.failing)} of its tests fail, such as {fault.failing[0]}" if told else ""
+    where = (
+        f" in {fault.scope}, and {len(fault.failing)} of its tests fail, such as {fault.failing[0]}" if located else ""
+    )
     prompt = (
         f"The package {tasks.header.package} worked until someone introduced one bug into {fault.module}{where}. "
         f"Find and fix it. You are judged by {', '.join(suite.files)}, as they are now. Only {fault.module} is used, "

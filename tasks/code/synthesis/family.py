@@ -220,23 +220,23 @@ def _guesses(spec: TaskSpec, rng: Rng) -> Iterator[str]:
 
 
 def _prompt(made: Program, visible: Sequence[Case]) -> str:
-    told = "; ".join(f"{one.source} is {canonical.shown(one.expected, 400)}" for one in visible)
-    told = told.replace(" is raises ", " raises ")
+    examples = "; ".join(f"{one.source} is {canonical.shown(one.expected, 400)}" for one in visible)
+    examples = examples.replace(" is raises ", " raises ")
     if made.is_class:
         steps = "\n".join(f"- {step}" for step in made.steps)
-        told = "\n\n".join(f"{one.source}\n# is {canonical.shown(one.expected, 400)}" for one in visible)
+        examples = "\n\n".join(f"{one.source}\n# is {canonical.shown(one.expected, 400)}" for one in visible)
         return (
             f"Write a class {made.name} in {MODULE}. Its constructor takes no arguments. Its methods:\n{steps}.\n"
-            f"Examples, each ending with an expression and its value:\n{told}"
+            f"Examples, each ending with an expression and its value:\n{examples}"
         )
     given = f"x is {KINDS[made.takes]}" + (" and n an integer from 2 to 9" if made.second else "")
     if made.expression:
         return (
             f"Complete {made.name}({made.arguments}) in {MODULE}: {given}; {'; '.join(made.steps)}; return the result. "
-            f"{told}."
+            f"{examples}."
         )
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(made.steps, 1))
     return (
         f"Write {made.name}({made.arguments}) in {MODULE}, where {given}. Apply these steps in order, each to the "
-        f"result of the previous one, and return the final result:\n{steps}\nExamples: {told}."
+        f"result of the previous one, and return the final result:\n{steps}\nExamples: {examples}."
     )

@@ -37,10 +37,10 @@ def read_lines(path: Path, bad: Callable[[str], None] | None = None) -> Iterator
                 try:
                     page = replace(read_page(_json(line)), origin=f"{path}:{number}")
                 except TaskError as error:
-                    told = f"{path}:{number}: {error}"
+                    message = f"{path}:{number}: {error}"
                     if bad is None:
-                        raise TaskError(told) from error
-                    bad(told)
+                        raise TaskError(message) from error
+                    bad(message)
                 else:
                     yield page
     except (OSError, EOFError, zlib.error) as error:

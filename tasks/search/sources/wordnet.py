@@ -52,20 +52,20 @@ def read_wordnet(folder: Path | None = None) -> Iterator[Document]:
     for kind, said in KINDS.items():
         for place, names, line in _synsets(where / f"data.{kind}"):
             fields, _, gloss = line.partition(" | ")
-            told = [f"{said}: {gloss.strip()}", *_relations(fields.split(), words)]
-            yield Document(f"{kind[0] if kind != 'adv' else 'r'}{place}", names, "\n".join(told))
+            lines = [f"{said}: {gloss.strip()}", *_relations(fields.split(), words)]
+            yield Document(f"{kind[0] if kind != 'adv' else 'r'}{place}", names, "\n".join(lines))
 
 
 def _relations(fields: Sequence[str], words: dict[str, dict[str, str]]) -> Iterator[str]:
     start = 4 + 2 * int(fields[3], 16)
-    told: dict[str, list[str]] = {}
+    related: dict[str, list[str]] = {}
     for at in range(start + 1, start + 1 + 4 * int(fields[start]), 4):
         sign, place, kind = fields[at : at + 3]
         if sign in RELATIONS:
             other = words[FILES[kind]].get(place)
-            if other is not None and other not in told.setdefault(RELATIONS[sign], []):
-                told[RELATIONS[sign]].append(other)
-    for name, others in told.items():
+            if other is not None and other not in related.setdefault(RELATIONS[sign], []):
+                related[RELATIONS[sign]].append(other)
+    for name, others in related.items():
         yield f"{name}: {'; '.join(others)}"
 
 

@@ -193,8 +193,11 @@ class Library:
                 kinds.update(dict.fromkeys(one.listed[2], relation.of))
             if one.kind:
                 kinds[one.about] = one.kind
-                told = [*one.facts.items(), *((name, term.holder) for name, some in one.terms.items() for term in some)]
-                kinds.update({value: relations()[name].to for name, value in told if relations()[name].linked})
+                facts = [
+                    *one.facts.items(),
+                    *((name, term.holder) for name, some in one.terms.items() for term in some),
+                ]
+                kinds.update({value: relations()[name].to for name, value in facts if relations()[name].linked})
         found: dict[str, tuple[Named, str]] = {}
         for title, kind in kinds.items():
             name, _, sort = title.partition(" (")

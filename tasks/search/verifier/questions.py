@@ -56,8 +56,8 @@ class _Reader:
             yield from (Count(name, node) for [node] in self._slots(form, text, o=one.to))
 
     def _both(self, text: str) -> Iterator[Query]:
-        told = [one for one in relations().values() if one.clause]
-        for one, other in product(told, told):
+        linked = [one for one in relations().values() if one.clause]
+        for one, other in product(linked, linked):
             noun = one.noun or other.noun
             if other.of != one.of or not noun:
                 continue
@@ -102,8 +102,8 @@ class _Reader:
 
     def _slots(self, form: str, text: str, **kinds: str) -> Iterator[tuple[Node, ...]]:
         """Yield what the slots of a wording may contain, in the order in which the slots are given."""
-        for told in _fits(form, text):
-            options = [[node for node, kind in self.nodes(told[slot]) if kinds[slot] in ("", kind)] for slot in kinds]
+        for texts in _fits(form, text):
+            options = [[node for node, kind in self.nodes(texts[slot]) if kinds[slot] in ("", kind)] for slot in kinds]
             yield from product(*options)
 
     def nodes(self, text: str) -> list[tuple[Node, str]]:

@@ -96,10 +96,10 @@ def _headed(page: Document, sentences: list[str]) -> Read:
 def _lead(found: Read, sentence: str) -> bool:
     """Parse the lead sentence, which says what the page is about."""
     for pattern in _leads():
-        told = re.fullmatch(pattern, sentence)
-        if told and told["t"] == found.about and told["sort"].split(" ", 1)[-1] in _sorts():
-            found.sort = told["sort"].split(" ", 1)[-1]
-            found.kind, found.alias = _sorts()[found.sort], told.groupdict().get("alias") or ""
+        match = re.fullmatch(pattern, sentence)
+        if match and match["t"] == found.about and match["sort"].split(" ", 1)[-1] in _sorts():
+            found.sort = match["sort"].split(" ", 1)[-1]
+            found.kind, found.alias = _sorts()[found.sort], match.groupdict().get("alias") or ""
             return True
     return False
 
@@ -107,9 +107,9 @@ def _lead(found: Read, sentence: str) -> bool:
 def _tell(found: Read, sentence: str) -> None:
     """Add the facts of a sentence; a sentence without facts is filler."""
     some = [
-        (told, relation, what)
+        (match, relation, what)
         for part, pattern, relation, what in _sentences(found.kind)
-        if part in sentence and (told := pattern.fullmatch(sentence))
+        if part in sentence and (match := pattern.fullmatch(sentence))
     ]
     # Sentences about unknown facts use words that no name contains.
     some = [one for one in some if one[2] == "gap"] or some
@@ -117,28 +117,28 @@ def _tell(found: Read, sentence: str) -> None:
         raise TaskError(
             f"{sentence!r} can be read as {[(rel.name, what) for _, rel, what in some]}; reword one of them"
         )
-    for told, relation, what in some:
+    for match, relation, what in some:
         if what == "gap":
             found.gaps.add(relation.name)
         elif what == "says":
-            found.facts[relation.name] = told["o"]
+            found.facts[relation.name] = match["o"]
         elif what == "none":
-            found.none[relation.name] = int(told["a"])
+            found.none[relation.name] = int(match["a"])
         else:
-            end = int(told["b"]) if what == "past" else None
-            found.terms[relation.name].append(Held(int(told["a"]), end, told["o"]))
+            end = int(match["b"]) if what == "past" else None
+            found.terms[relation.name].append(Held(int(match["a"]), end, match["o"]))
 
 
 def _listing(page: Document) -> tuple[str, str, tuple[str, ...]] | None:
     for name, pattern in _lists():
-        told = pattern.fullmatch(page.title)
-        if told is None:
+        title = pattern.fullmatch(page.title)
+        if title is None:
             continue
         for form in prose.LISTED:
             before, after = form.split("{all}")
             match = re.search(re.escape(before) + "(.+?)" + re.escape(after), page.text)
             if match:
-                return name, told["o"], tuple(re.split(", | and ", match[1]))
+                return name, title["o"], tuple(re.split(", | and ", match[1]))
     return None
 
 

@@ -26,8 +26,8 @@ TAILS = {
 @lru_cache(maxsize=1)
 def words() -> dict[str, dict[str, tuple[str, ...]]]:
     """Return the parts of names and prose, by part of ``words.toml`` and kind."""
-    told: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-    return {part: {kind: tuple(some) for kind, some in kinds.items()} for part, kinds in told.items()}
+    tables: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+    return {part: {kind: tuple(some) for kind, some in kinds.items()} for part, kinds in tables.items()}
 
 
 class Names:

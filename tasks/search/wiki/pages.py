@@ -108,13 +108,13 @@ def _made(split: Split, number: int, size: int, block: int) -> Wiki:
     names = Names(split, number, block)
     names.skip(2 * count)
     sources = (f"{names.root()} Almanac", f"{names.root()} Register")
-    told = _Pages(world, sources, rng)
-    told.fill(size)
-    found, prefix = told.wiki, f"{block}-" if block else ""
-    order = [*range(1000, 1000 + len(told.texts))]
+    pages = _Pages(world, sources, rng)
+    pages.fill(size)
+    found, prefix = pages.wiki, f"{block}-" if block else ""
+    order = [*range(1000, 1000 + len(pages.texts))]
     rng.shuffle(order)
-    ids = {key: f"{prefix}{number}" for key, number in zip(told.texts, order, strict=True)}
-    rows = sorted((ids[key], *text) for key, text in told.texts.items())
+    ids = {key: f"{prefix}{number}" for key, number in zip(pages.texts, order, strict=True)}
+    rows = sorted((ids[key], *text) for key, text in pages.texts.items())
     found.corpus = Corpus(f"wiki-{split}-{number}-{size}-{block}", (Document(*row) for row in rows))
     for key, id in ids.items():
         where: dict[Any, str] | None = getattr(found, key[0], None) if len(key) > 1 else None

@@ -57,28 +57,28 @@ def begin(text: str) -> str:
 
 def term_sentences(rng: Rng, relation: Relation, one: Entity, terms: Sequence[Term]) -> list[str]:
     """State who held an office, in random order, and that it had no holder before."""
-    told = [
+    sentences = [
         rng.pick(relation.now if term.end is None else relation.past).format(
             s=one.title, o=term.holder.title, a=term.start, b=term.end
         )
         for term in terms
     ]
-    rng.shuffle(told)
-    return [begin(text) for text in [*told, rng.pick(relation.none).format(s=one.title, a=terms[0].start)]]
+    rng.shuffle(sentences)
+    return [begin(text) for text in [*sentences, rng.pick(relation.none).format(s=one.title, a=terms[0].start)]]
 
 
 def facts_of(world: World, one: Entity, rng: Rng) -> list[list[str]]:
     """Return the facts on an entity's page, a list of sentences for each relation."""
-    told = []
+    facts = []
     for relation in relations_of(one.kind):
         key = (one.number, relation.name)
         if key in world.gaps:
-            told.append([rng.pick(GAP).format(gap=relation.gap.format(s=one.title))])
+            facts.append([rng.pick(GAP).format(gap=relation.gap.format(s=one.title))])
         elif relation.dated and key in world.terms:
-            told.append(term_sentences(rng, relation, one, world.terms[key]))
+            facts.append(term_sentences(rng, relation, one, world.terms[key]))
         elif key in world.facts:
-            told.append([sentence(rng, relation, one, world.facts[key])])
-    return told
+            facts.append([sentence(rng, relation, one, world.facts[key])])
+    return facts
 
 
 def page(world: World, one: Entity, rng: Rng) -> str:
@@ -93,14 +93,14 @@ def copy(world: World, one: Entity, rng: Rng) -> str:
 
 def revision(world: World, one: Entity, rng: Rng) -> str:
     """Return the text of an earlier revision, with the holders up to then and the numbers of that year."""
-    year, told = world.revised[one.number], []
+    year, facts = world.revised[one.number], []
     for relation in relations_of(one.kind):
         key = (one.number, relation.name)
         if key in world.terms:
-            told.append(term_sentences(rng, relation, one, until(world.terms[key], year)))
+            facts.append(term_sentences(rng, relation, one, until(world.terms[key], year)))
         elif key in world.earlier:
-            told.append([sentence(rng, relation, one, world.earlier[key])])
-    return f"{OLD.format(t=one.title, y=year)} {_text(one, rng, told)}"
+            facts.append([sentence(rng, relation, one, world.earlier[key])])
+    return f"{OLD.format(t=one.title, y=year)} {_text(one, rng, facts)}"
 
 
 def until(terms: Sequence[Term], year: int) -> list[Term]:
@@ -114,12 +114,12 @@ def until(terms: Sequence[Term], year: int) -> list[Term]:
 
 def quote(world: World, one: Entity, source: str, rng: Rng) -> str:
     """Return the text of a page that repeats an unreliable source: false objects of some relations."""
-    told = []
+    facts = []
     for relation in relations_of(one.kind):
         true = world.facts.get((one.number, relation.name))
         if true is not None and rng.random() < 0.6:
-            told.append([sentence(rng, relation, one, _false(world, relation, true, rng))])
-    return f"{QUOTE.format(source=source, t=one.title)} {_text(one, rng, told, plain=True)}"
+            facts.append([sentence(rng, relation, one, _false(world, relation, true, rng))])
+    return f"{QUOTE.format(source=source, t=one.title)} {_text(one, rng, facts, plain=True)}"
 
 
 def _false(world: World, relation: Relation, true: Value, rng: Rng) -> Value:
@@ -145,9 +145,9 @@ def listing(name: str, of: Entity, subjects: Iterable[Entity], rng: Rng) -> tupl
     return title, f"{title}. {rng.pick(LISTED).format(all=joined)} {rng.pick(words()['filler'][of.kind])}"
 
 
-def _text(one: Entity, rng: Rng, told: Sequence[Sequence[str]], *, plain: bool = False) -> str:
+def _text(one: Entity, rng: Rng, facts: Sequence[Sequence[str]], *, plain: bool = False) -> str:
     """Return the first sentence, and then the facts in random order among sentences without facts."""
-    some = [*told]
+    some = [*facts]
     rng.shuffle(some)
     filler = [*words()["filler"][one.kind]]
     rng.shuffle(filler)

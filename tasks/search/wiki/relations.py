@@ -89,11 +89,11 @@ class Relation:
 @lru_cache(maxsize=1)
 def relations() -> dict[str, Relation]:
     """Return every relation by its name."""
-    told: dict[str, dict[str, Any]] = tomllib.loads(
+    tables: dict[str, dict[str, Any]] = tomllib.loads(
         Path(__file__).with_name("relations.toml").read_text(encoding="utf-8")
     )
     found = {}
-    for name, fields in told.items():
+    for name, fields in tables.items():
         values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in fields.items()}
         found[name] = Relation(name, **values)
     return found

@@ -130,20 +130,20 @@ def _entities(rng: Rng, names: Names, count: int) -> Iterable[Entity]:
     least = [kind for kind in KINDS for _ in range(3)]
     kinds = (least + rng.choices(KINDS, SHARES, k=max(0, count - len(least))))[:count]
     rng.shuffle(kinds)
-    told: list[tuple[str, str, str]] = []
+    named: list[tuple[str, str, str]] = []
     before: dict[str, list[str]] = defaultdict(list)
     often: dict[tuple[str, str], int] = defaultdict(int)
     for kind in kinds:
         sorts = words()["sorts"][kind]
         if kind in SHARED and before[kind] and rng.random() < TWINS:
             name = before[kind].pop(rng.randrange(len(before[kind])))  # two may share a name, three may not
-            sorts = tuple(one for one in sorts if (kind, name, one) not in told)
+            sorts = tuple(one for one in sorts if (kind, name, one) not in named)
         else:
             name = names.name(kind, names.root())
             before[kind].append(name)
-        told.append((kind, name, rng.pick(sorts)))
+        named.append((kind, name, rng.pick(sorts)))
         often[kind, name] += 1
-    for i, (kind, name, sort) in enumerate(told):
+    for i, (kind, name, sort) in enumerate(named):
         alone = often[kind, name] == 1
         second = alone and kind in NAMED_TWICE and rng.random() < SECOND
         alias = names.name(kind, names.root()) if second else ""

@@ -16,7 +16,7 @@ from turnwise.envs.miniwob import browser
 from turnwise.envs.miniwob.browser import MiniwobBrowser
 from turnwise.envs.miniwob.chromium import Window
 from turnwise.envs.miniwob.env import MiniwobEnv
-from turnwise.envs.miniwob.loaded import begun, loaded
+from turnwise.envs.miniwob.loaded import loaded, window_for
 from turnwise.envs.web.chromium.loop import LOOP
 from turnwise.envs.web.chromium.pool import pool
 from turnwise.tasks.miniwob.suite import MiniwobTask, id_of
@@ -59,7 +59,7 @@ def test_a_window_that_comes_when_its_reset_is_being_cancelled_is_closed(monkeyp
     keys, ready = [], threading.Event()
 
     async def heard(task: MiniwobTask, trace: Path | None) -> Window:
-        window = await begun(task, trace)
+        window = await window_for(task, trace)
         keys.append(key_of(window))
         ready.set()
         return window
@@ -77,7 +77,7 @@ def test_a_window_that_comes_when_its_reset_is_being_cancelled_is_closed(monkeyp
         await asyncio.wait({opening})
         assert opening.cancelled()
 
-    monkeypatch.setattr(browser, "begun", heard)
+    monkeypatch.setattr(browser, "window_for", heard)
     asyncio.run(busy())
     gc.collect()
     closed(keys[0])

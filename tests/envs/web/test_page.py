@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from turnwise.envs.web.html.document import Document
-from turnwise.envs.web.page import Node, Page, as_text, told
+from turnwise.envs.web.page import Node, Page, as_text, with_ids
 
 
 def text_of(body: str) -> str:
     document = Document(f"<html><head><title>T</title></head><body>{body}</body></html>", "http://a.test/")
-    return as_text(Page("http://a.test/", document.title, told(document.nodes()))).split("\n", 2)[2]
+    return as_text(Page("http://a.test/", document.title, with_ids(document.nodes()))).split("\n", 2)[2]
 
 
 def test_elements_are_numbered_in_reading_order() -> None:

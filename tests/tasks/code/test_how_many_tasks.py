@@ -36,7 +36,7 @@ def families() -> dict[str, TaskFamily[Any]]:
 
 @pytest.mark.slow
 def test_repair_alone_has_thousands() -> None:
-    family = families()["turnwise/CodeRepair-v2"]
+    family = families()["turnwise/CodeRepair-v3"]
     few = [content(family.generate(spec)) for spec in family.sample(200)]
     assert len(set(few)) >= 195
 

@@ -58,7 +58,7 @@ class ProcessGroup:
         self.got: list[tuple[Episode, ...]] = []
 
     def save(self) -> None:
-        drawn = tuple((one.position, one.born) for one in self.scheduler.drawn.values())
+        drawn = tuple((one.position, one.born) for one in self.scheduler.untrained.values())
         pending = tuple(self.scheduler.pending)
         self.saved = Saved(self.version, self.cursor, drawn, pending, tuple(self.trained))
 
@@ -69,7 +69,7 @@ class ProcessGroup:
 
     def finish(self, choice: int) -> None:
         """Finish one episode of some group, with a version not older than its group's start."""
-        playing = [one for one in self.scheduler.drawn.values() if len(one.episodes) < self.group_size]
+        playing = [one for one in self.scheduler.untrained.values() if len(one.episodes) < self.group_size]
         if playing:  # any of them, late ones before early ones too
             one = playing[choice % len(playing)]
             missing = set(range(self.group_size)) - {int(e.episode_id.split("-")[1]) for e in one.episodes}
@@ -146,7 +146,7 @@ def test_trap_20_every_drawn_task_is_trained_exactly_once_whenever_the_process_d
     world.done()
     assert sorted(world.trained) == list(range(world.batch * world.steps)), "none twice, none lost, none left over"
     assert world.scheduler.pending == []
-    assert world.scheduler.drawn == {}
+    assert world.scheduler.untrained == {}
     assert world.cursor == world.batch * world.steps, "nothing is drawn that no step will train"
 
 
@@ -157,7 +157,7 @@ def test_steps_that_set_groups_aside_keep_the_accounts_too(
     world = ProcessGroup(*size)
     play(world, chosen, extra)
     world.done(extra)
-    left = {one.position for one in world.scheduler.drawn.values()}
+    left = {one.position for one in world.scheduler.untrained.values()}
     assert sorted([*world.trained, *left]) == list(range(world.cursor)), "each drawn task is trained once, or waits"
     assert len(set(world.trained)) == len(world.trained)
 
@@ -167,7 +167,7 @@ def test_no_more_begins_than_the_gate_allows(size: tuple[int, int, int, int], ch
     world = ProcessGroup(*size)
     for move in chosen:
         play(world, [move])
-        ahead = len(world.scheduler.drawn)
+        ahead = len(world.scheduler.untrained)
         assert ahead <= (world.bound + 1) * world.batch, "at most η + 1 batches are drawn and untrained"
 
 

@@ -17,8 +17,11 @@ EVALUATED_BADLY: dict[str, Any] = {"eval/episodes": 10.0, "eval/unscored": 40.0}
 def test_success_is_that_before_and_after() -> None:
     before, after = ({"step": step, "eval/success": 0.2 + step / 10, "eval/episodes": 50.0} for step in (0, 5))
     between = {"step": 3, "success": 0.9}
-    assert success_line([before, between, after], "dev") == "success in 50 dev episodes: 20.0 % → 70.0 %"
-    assert success_line([before], "dev") == "success in 50 dev episodes: 20.0 %"
+    assert (
+        success_line([before, between, after], "dev")
+        == "success in 50 dev episodes: 20.0 % → 70.0 % (56.2 – 80.9, Wilson 95 %)"
+    )
+    assert success_line([before], "dev") == "success in 50 dev episodes: 20.0 % (11.2 – 33.0, Wilson 95 %)"
     assert success_line([between], "dev") == "success on training tasks in step 3: 90.0 %"
     assert success_line([{"step": 1, "loss": 2.0}], "dev") == "", "behavior cloning without evaluations plays nothing"
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -116,6 +119,27 @@ def test_every_step_of_a_run_has_the_numbers_and_a_chosen_one_a_trace(cloned: Pa
     assert all("seconds/evaluate" in line for line in lines if line not in steps)
     assert [path.name for path in (out / "profiles").iterdir()] == ["step-2.json.gz"]
     assert json.loads(gzip.decompress((out / "profiles" / "step-2.json.gz").read_bytes()))["traceEvents"]
+
+
+@pytest.mark.slow
+def test_a_trace_writes_nothing_but_json_to_standard_error_in_json(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys, torch\nfrom turnwise.logs import log_to_stderr\n"
+        "from turnwise.trainers.learning.meter import Meter\n"
+        "from turnwise.trainers.run.performance import Performance\n"
+        "with log_to_stderr('json'):\n"
+        "    one = Performance(Meter(), torch.device('cpu'), profile_steps=(1,), folder=pathlib.Path(sys.argv[1]))\n"
+        "    one.begin(1)\n    one.metrics()\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert (tmp_path / "step-1.json.gz").is_file()
+    assert (done.stdout, done.stderr) == ("", ""), "libkineto has lines of its own"
+
+
+def test_steps_to_trace_belong_to_the_run(tmp_path: Path) -> None:
+    with pytest.raises(pydantic.ValidationError, match="profile_steps names step 9, and the run ends with step 3"):
+        small.looping(tmp_path, tmp_path / "model", steps=3, profile_steps=[1, 9])
 
 
 def test_a_trace_that_cannot_be_written_ends_no_run(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from ..plan import Solver
 from ..talk import GO, Slot, Talk
 from ..task import Dialogue
 from . import errands
-from .talking import ASK_FIRST, TEXT, WHO, between, namesake, others, question, reached, told
+from .talking import ASK_FIRST, TEXT, WHO, between, namesake, others, part_after, question, reached
 
 
 @template("mail", "contacts", kind="dialogue")
@@ -41,12 +41,12 @@ def mail_dialogue_send(scene: Scene) -> Dialogue:
     )
 
     def solve(api: Solver) -> None:
-        name = told(question(api, "Who is the email for?", "Please tell me the recipient."), "It is for ")
+        name = part_after(question(api, "Who is the email for?", "Please tell me the recipient."), "It is for ")
         said = question(api, "What text should I send?", "What do you want me to write?").partition("The text is: ")[2]
         wording = api.rng.pick(("I am going to send this to {}: {}", "I will now send this to {}: {} Is that okay?"))
         answer = api.say(wording.format(name, said))
         if answer != GO:
-            name = told(answer, "It should go to ")
+            name = part_after(answer, "It should go to ")
             api.say(wording.format(name, said))
         api.call("mail_send", to=[found_contact(api, name)["email"]], subject=topic, body=said)
         api.answer()
@@ -74,8 +74,8 @@ def contacts_dialogue_phone(scene: Scene) -> Dialogue:
     def solve(api: Solver) -> None:
         answer = question(api, "What is the new number?", f"What is {name}'s phone number now?")
         wording = api.rng.pick(("I will change the number of {} to {}.", "For {} I will save {}. Is that right?"))
-        answer = api.say(wording.format(name, told(answer, "number is ")))
-        number = told(answer, "number is ")
+        answer = api.say(wording.format(name, part_after(answer, "number is ")))
+        number = part_after(answer, "number is ")
         api.say(wording.format(name, number))
         api.call("contacts_update", contact_id=found_contact(api, name)["contact_id"], phone=number)
         api.answer()
@@ -105,7 +105,7 @@ def contacts_dialogue_delete(scene: Scene) -> Dialogue:
 
     def solve(api: Solver) -> None:
         answer = question(api, f"Which {first} is it?", "Who do you mean?")
-        value = told(told(answer, "lives in "), "works for ")
+        value = part_after(part_after(answer, "lives in "), "works for ")
         for item in list(api.pages("contacts_search", name=first)):
             person = api.call("contacts_get", contact_id=item["contact_id"])
             if value in (person["city"], person["company"]) and person["name"].split(" ")[0] == first:

@@ -12,7 +12,7 @@ from ..mail.sorting import GOT
 from ..plan import Solver
 from ..talk import GO, Slot, Talk
 from ..task import Dialogue
-from .talking import ASK_FIRST, WHO, counted, namesake, others, question, reached, told
+from .talking import ASK_FIRST, WHO, counted, namesake, others, part_after, question, reached
 
 MOST = 30
 """Largest number of messages for which the user notices a proposal that names several numbers."""
@@ -52,7 +52,7 @@ def mail_dialogue_archive(scene: Scene) -> Dialogue:
     def solve(api: Solver) -> None:
         answer, email = question(api, "How old?", "From before which day?"), found_contact(api, name)["email"]
         for _ in range(2):
-            day = told(answer, "from before ")
+            day = part_after(answer, "from before ")
             items = list(api.pages("mail_search", sender=email, folder="inbox", until=day))
             items = [item for item in items if item["sent_at"] < day]
             answer = api.say(f"I will archive {counted(len(items))[0]} from {name} from before {day}.")
@@ -91,8 +91,8 @@ def mail_dialogue_forward(scene: Scene) -> Dialogue:
     )
 
     def solve(api: Solver) -> None:
-        about = told(question(api, "Which message is it?", "What is its subject?"), "about the ")
-        name = told(question(api, "Who should I forward it to?", "Who should get it?"), "orward it to ")
+        about = part_after(question(api, "Which message is it?", "What is its subject?"), "about the ")
+        name = part_after(question(api, "Who should I forward it to?", "Who should get it?"), "orward it to ")
         email = found_contact(api, full_name(giver))["email"]
         items = list(api.pages("mail_search", sender=email, words=about))
         item = next(item for item in items if about in item["subject"].lower())
@@ -101,7 +101,7 @@ def mail_dialogue_forward(scene: Scene) -> Dialogue:
         )
         answer = api.say(wording.format(about, name))
         if answer != GO:
-            name = told(answer, "forward it to ")
+            name = part_after(answer, "forward it to ")
             api.say(wording.format(about, name))
         api.call("mail_forward", message_id=item["message_id"], to=[found_contact(api, name)["email"]])
         api.answer()
@@ -140,11 +140,11 @@ def contacts_dialogue_add(scene: Scene) -> Dialogue:
     def solve(api: Solver) -> None:
         questions = {"name": "What is the name?", "number": "Which number?", "address": "And the email address?"}
         order = api.rng.sample(list(questions), 3)
-        facts = {what: told(api.say(questions[what]), f"The {what} is ") for what in order}
+        facts = {what: part_after(api.say(questions[what]), f"The {what} is ") for what in order}
         wording = api.rng.pick(("I will add {name}, {number}, {address}.", "New: {name}, {address}, {number}?"))
         answer = api.say(wording.format(**facts))
         if answer != GO:
-            facts["address"] = told(answer, "The address is ")
+            facts["address"] = part_after(answer, "The address is ")
             api.say(wording.format(**facts))
         names = dict(zip(("first_name", "last_name"), facts["name"].split(" "), strict=True))
         api.call("contacts_add", **names, email=facts["address"], phone=facts["number"])
@@ -184,7 +184,7 @@ def mail_dialogue_taken_back(scene: Scene) -> Dialogue:
             f"I will move {counted(total)[0]} from {name} to the trash.",
             f"I am about to move {counted(total)[0]} from {name} to the trash. Is that right?",
         )
-        api.refuse("not_allowed", told(answer, "need them for the ").split(" ")[-1])
+        api.refuse("not_allowed", part_after(answer, "need them for the ").split(" ")[-1])
 
     refusal = Refusal("not_allowed", Text(topic, (f"the {topic}",)))
     return Dialogue(prompt, solve, refusal=refusal, talk=talk, secrets=(topic,))

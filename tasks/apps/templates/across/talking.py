@@ -31,7 +31,7 @@ def reached(row: Row) -> tuple[str, str]:
     return full_name(row), row["email"]
 
 
-def told(answer: str, begin: str) -> str:
+def part_after(answer: str, begin: str) -> str:
     """Return the part of an answer after some words, up to the end of the sentence."""
     return answer.rpartition(begin)[2].rstrip(".").strip()
 

@@ -239,7 +239,7 @@ def calendar_tell_guests(scene: Scene) -> TaskDraft:
         api.call("mail_send", to=[guest["email"] for guest in found["guests"]], subject=subject, body=body)
         api.answer()
 
-    told = inserted(
+    sent = inserted(
         "messages",
         "told",
         folder="sent",
@@ -247,7 +247,7 @@ def calendar_tell_guests(scene: Scene) -> TaskDraft:
         body=StatedText(text),
         recipients=addresses(guest["email"] for guest in guests),
     )
-    return TaskDraft(prompt, solve, must=(*moved(scene, row, to, end), told))
+    return TaskDraft(prompt, solve, must=(*moved(scene, row, to, end), sent))
 
 
 def _changed(body: str, time: str) -> str:

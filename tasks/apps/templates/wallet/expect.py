@@ -61,6 +61,6 @@ def requested(email: str, amount: int, note: str | None = None) -> Must:
 
 
 def _columns(move: Move) -> dict[str, Any]:
-    told = {"note": move.note, "reference": move.reference}
+    optional = {"note": move.note, "reference": move.reference}
     columns = {"kind": move.kind, "party": move.party, "amount": move.amount}
-    return columns | {name: value for name, value in told.items() if value is not None}
+    return columns | {name: value for name, value in optional.items() if value is not None}

@@ -53,15 +53,15 @@ def _boards(db: Database, members: list[Row], rng: Rng) -> None:
 
 def _threads(db: Database, cast: Cast, members: list[Row], rng: Rng) -> None:
     taken: set[str] = set()
-    begun = []
+    threads = []
     for board, (_, kind, _) in enumerate(BOARDS, 1):
         for _ in range(6):
             while (title := _title(cast, kind, rng)) in taken:
                 pass
             taken.add(title)
-            begun.append((cast.now - timedelta(minutes=rng.randrange(3 * 1440, 500 * 1440)), board, title))
+            threads.append((cast.now - timedelta(minutes=rng.randrange(3 * 1440, 500 * 1440)), board, title))
     posts: list[tuple[datetime, int, int, str]] = []
-    for number, (at, board, title) in enumerate(sorted(begun), 1):
+    for number, (at, board, title) in enumerate(sorted(threads), 1):
         authors = [rng.pick(members)["id"]]
         locked, pinned = int(rng.random() < 0.2), int(rng.random() < 0.15)
         columns = {"board_id": board, "account_id": authors[0], "title": title, "pinned": pinned, "locked": locked}

@@ -10,7 +10,7 @@ from ....rows.scene import Scene
 from ....rows.template import TaskDraft, template
 from ...simulators.booking.rooms import PLACES, Dates, cost, is_free, last_free, offers, rooms_of
 from ..walk import Walk
-from .ways import book, booked, mine, moved, open_place, open_stay, said, search, some_dates, somebody, told
+from .ways import book, booked, guest_details, mine, moved, open_place, open_stay, said, search, some_dates, somebody
 
 
 @template("booking", kind="checkout")
@@ -23,7 +23,7 @@ def booking_book(scene: Scene) -> TaskDraft:
     cheapest = scene.level > 2
     room, guest = free[0] if cheapest else scene.pick(free), somebody(scene)
     which = "the cheapest available room" if cheapest else f"a {room['name']}"
-    prompt = f"Book {which} at the {place['name']} on the booking site, {said(dates)}, {told(guest)}."
+    prompt = f"Book {which} at the {place['name']} on the booking site, {said(dates)}, {guest_details(guest)}."
 
     def solve(walk: Walk) -> None:
         open_place(walk, place["name"])

@@ -110,7 +110,7 @@ def somebody(scene: Scene) -> dict[str, str]:
     return {"guest_name": person.name, "email": person.email, "phone": person.phone, "note": wish}
 
 
-def told(guest: dict[str, str]) -> str:
+def guest_details(guest: dict[str, str]) -> str:
     """Return the details of a guest in words."""
     wish = f", with this special request: {guest['note']}" if guest["note"] else ", with no special request"
     return f"for {guest['guest_name']} ({guest['email']}, phone {guest['phone']}){wish}"

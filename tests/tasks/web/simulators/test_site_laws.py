@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from turnwise.envs.web.html.document import INLINE_TAGS, ROLES, SILENT
-from turnwise.envs.web.page import FIELDS, Node, told
+from turnwise.envs.web.page import FIELDS, Node, with_ids
 from turnwise.tasks.web.simulators.catalogue import IDLE, SITES
 from turnwise.tasks.web.simulators.http import Values
 from turnwise.tasks.web.simulators.site import Site
@@ -59,7 +59,7 @@ def faults(kind: type[Site], seen: Seen) -> list[str]:
     found += [f"there are {count} elements with the id {id!r}" for id, count in ids.items() if count > 1]
     tags = {one.tag for one in root.iter() if isinstance(one.tag, str)}
     found += [f"<{tag}> is not known" for tag in tags - set(ROLES) - INLINE_TAGS - SILENT - BUILT]
-    found += _named(told(seen.page.nodes()))
+    found += _named(with_ids(seen.page.nodes()))
     if "Traceback" in body or "jinja2" in body:
         found.append("it shows what went wrong inside")
     words = variants(kind)

@@ -1,4 +1,4 @@
-"""A calculator with variables: recursive descent over the tokens of ``tokens``."""
+"""A calculator with variables, by recursive descent over the tokens of ``tokens``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max, "abs": abs
 
 
 class Calculator:
-    """Remembers the variables that were assigned; ``last`` is the value of the last line."""
+    """A calculator that remembers assigned variables; ``last`` is the value of the last line."""
 
     def __init__(self) -> None:
         self.variables: dict[str, float] = {"last": 0.0}
@@ -18,10 +18,10 @@ class Calculator:
         self._next = 0
 
     def run(self, line: str) -> float:
-        """The value of one line, which may be an assignment.
+        """Return the value of one line, which may be an assignment.
 
         Raises:
-            CalculatorError: it cannot be read or computed; then no variable changed.
+            CalculatorError: the line cannot be parsed or computed; then no variable changes.
         """
         self._tokens, self._next = tokenize(line), 0
         name = ""
@@ -30,7 +30,7 @@ class Calculator:
             self._next = 2
         value = self._sum()
         if self._peek().kind != "end":
-            raise CalculatorError(f"{self._peek().text!r} at {self._peek().place} is too much")
+            raise CalculatorError(f"{self._peek().text!r} at {self._peek().position} is unexpected")
         if name:
             self.variables[name] = value
         self.variables["last"] = value
@@ -40,7 +40,7 @@ class Calculator:
         return self._tokens[self._next]
 
     def _take(self, *texts: str) -> str:
-        """The next symbol if it is one of ``texts``; otherwise nothing."""
+        """Consume the next symbol if it is one of ``texts``, and return it; otherwise return an empty string."""
         token = self._peek()
         if token.kind == "symbol" and token.text in texts:
             self._next += 1
@@ -61,13 +61,13 @@ class Calculator:
             if symbol == "*":
                 value = value * other
             elif other == 0:
-                raise CalculatorError("nothing can be divided by zero")
+                raise CalculatorError("division by zero")
             else:
                 value = value / other if symbol == "/" else value % other
         return value
 
     def _sign(self) -> float:
-        """A sign binds less than a power: -2^2 is -4."""
+        """Parse a sign. It binds less tightly than a power: -2^2 is -4."""
         if self._take("-"):
             return -self._sign()
         return self._sign() if self._take("+") else self._power()
@@ -89,7 +89,7 @@ class Calculator:
             return self._call(token)
         if token.kind == "name" and token.text in self.variables:
             return self.variables[token.text]
-        raise CalculatorError(f"{token.text or 'the end'!r} at {token.place} has no value")
+        raise CalculatorError(f"{token.text or 'the end'!r} at {token.position} has no value")
 
     def _call(self, name: Token) -> float:
         if name.text not in FUNCTIONS:
@@ -104,4 +104,4 @@ class Calculator:
 
     def _close(self) -> None:
         if not self._take(")"):
-            raise CalculatorError(f"a bracket is open at {self._peek().place}")
+            raise CalculatorError(f"missing bracket at {self._peek().position}")

@@ -1,4 +1,4 @@
-"""What users of ``calculator`` rely on."""
+"""The behavior that users of ``calculator`` rely on."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from .tokens import CalculatorError, tokenize
 
 
 def values(*lines: str) -> list[object]:
-    """What a new calculator says to each line."""
-    calculator, said = Calculator(), list[object]()
+    """Return the value or the error of each line, in a new calculator."""
+    calculator, results = Calculator(), list[object]()
     for line in lines:
         try:
-            said.append(calculator.run(line))
+            results.append(calculator.run(line))
         except CalculatorError as error:
-            said.append(str(error))
-    return said
+            results.append(str(error))
+    return results
 
 
 def tokens(text: str) -> list[object]:
-    """Kind, text and place of each token."""
-    return [(token.kind, token.text, token.place) for token in tokenize(text)]
+    """Return the kind, text and position of each token."""
+    return [(token.kind, token.text, token.position) for token in tokenize(text)]
 
 
 def numbers_names_and_symbols() -> object:
@@ -38,7 +38,7 @@ def a_number_has_at_most_one_point() -> object:
     return values("1.2.3", ".", "4 + 1..")
 
 
-def strange_characters_are_refused() -> object:
+def unknown_characters_are_refused() -> object:
     return values("2 $ 3", "2 + é", "#")
 
 
@@ -46,7 +46,7 @@ def products_before_sums() -> object:
     return values("2 + 3 * 4", "2 * 3 + 4", "10 - 4 / 2")
 
 
-def from_left_to_right() -> object:
+def operators_apply_from_left_to_right() -> object:
     return values("10 - 4 - 3", "100 / 5 / 2", "17 % 10 % 4")
 
 
@@ -66,7 +66,7 @@ def variables_are_remembered() -> object:
     return values("x = 4", "x * x", "y = x + 1", "x + y")
 
 
-def the_last_value() -> object:
+def the_last_value_is_remembered() -> object:
     return values("last", "3 * 4", "last + 1", "z = last", "last - z")
 
 
@@ -74,7 +74,7 @@ def undefined_names_are_refused() -> object:
     return values("unknown + 1", "3 +", "", "* 2", "x =")
 
 
-def what_is_too_much_is_refused() -> object:
+def unexpected_tokens_are_refused() -> object:
     return values("1 2", "(1) )", "3 = 4", "x = y = 1")
 
 

@@ -13,55 +13,55 @@ class Token:
 
     Args:
         kind: ``number``, ``name``, ``symbol`` or ``end``.
-        text: as it was written.
-        place: where it begins, from 0.
+        text: characters of the token; empty at the end.
+        position: index of its first character, from 0.
     """
 
     kind: str
     text: str
-    place: int
+    position: int
 
 
 class CalculatorError(ValueError):
-    """What was written cannot be read or computed."""
+    """Raised when a line cannot be parsed or computed."""
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens, closed by one of kind ``end``.
+    """Return all tokens, followed by one of kind ``end``.
 
     Raises:
         CalculatorError: a character has no meaning.
     """
     tokens: list[Token] = []
-    place = 0
-    while place < len(text):
-        character = text[place]
+    position = 0
+    while position < len(text):
+        character = text[position]
         if character.isspace():
-            place += 1
+            position += 1
             continue
-        start = place
+        start = position
         if character.isdigit() or character == ".":
-            place = _end_of_number(text, place)
-            tokens.append(Token("number", text[start:place], start))
+            position = _end_of_number(text, position)
+            tokens.append(Token("number", text[start:position], start))
         elif character.isalpha() or character == "_":
-            while place < len(text) and (text[place].isalnum() or text[place] == "_"):
-                place += 1
-            tokens.append(Token("name", text[start:place], start))
+            while position < len(text) and (text[position].isalnum() or text[position] == "_"):
+                position += 1
+            tokens.append(Token("name", text[start:position], start))
         elif character in SYMBOLS:
-            place += 1
+            position += 1
             tokens.append(Token("symbol", character, start))
         else:
-            raise CalculatorError(f"{character!r} at {place} has no meaning")
+            raise CalculatorError(f"{character!r} at {position} has no meaning")
     tokens.append(Token("end", "", len(text)))
     return tokens
 
 
-def _end_of_number(text: str, place: int) -> int:
-    start = place
+def _end_of_number(text: str, position: int) -> int:
+    start = position
     points = 0
-    while place < len(text) and (text[place].isdigit() or text[place] == "."):
-        points += text[place] == "."
-        place += 1
-    if points > 1 or text[start:place] == ".":
-        raise CalculatorError(f"{text[start:place]!r} at {start} is no number")
-    return place
+    while position < len(text) and (text[position].isdigit() or text[position] == "."):
+        points += text[position] == "."
+        position += 1
+    if points > 1 or text[start:position] == ".":
+        raise CalculatorError(f"{text[start:position]!r} at {start} is not a number")
+    return position

@@ -1,4 +1,4 @@
-"""Reading and writing tables of comma-separated values, with quotes (after RFC 4180)."""
+"""Read and write tables of comma-separated values with quotes (RFC 4180)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 
 class TableError(ValueError):
-    """A text that is no table; ``line`` is where, from 1."""
+    """Raised when a text is not a table; ``line`` is the number of the faulty line, from 1."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -14,26 +14,26 @@ class TableError(ValueError):
 
 
 def read_rows(text: str, separator: str = ",") -> list[list[str]]:
-    """Rows of cells. Quoted cells may hold separators, line ends, and quotes written twice.
+    """Return rows of cells. Quoted cells may contain separators, line ends, and doubled quotes.
 
     Raises:
-        TableError: a quote is not closed, or something follows a closed one.
+        TableError: a quote is not closed, or a character follows a closing quote.
     """
     rows: list[list[str]] = []
     row: list[str] = []
     cell, quoted, closed = "", False, False
-    line, opened, place = 1, 0, 0
-    while place < len(text):
-        character = text[place]
-        place += 1
+    line, opened, position = 1, 0, 0
+    while position < len(text):
+        character = text[position]
+        position += 1
         if character == "\n":
             line += 1
         if quoted:
             if character != '"':
                 cell += character
-            elif place < len(text) and text[place] == '"':
+            elif position < len(text) and text[position] == '"':
                 cell += '"'
-                place += 1
+                position += 1
             else:
                 quoted, closed = False, True
         elif character == separator or character == "\n":
@@ -45,7 +45,7 @@ def read_rows(text: str, separator: str = ",") -> list[list[str]]:
         elif character == '"' and not cell and not closed:
             quoted, opened = True, line
         elif closed and character != "\r":
-            raise TableError(line, f"{character!r} follows a closed quote")
+            raise TableError(line, f"{character!r} follows a closing quote")
         elif character != "\r":
             cell += character
     if quoted:
@@ -56,17 +56,19 @@ def read_rows(text: str, separator: str = ",") -> list[list[str]]:
 
 
 def read_records(text: str, separator: str = ",") -> list[dict[str, str]]:
-    """Rows by the names of the first; missing cells are empty, blank lines are left out.
+    """Return the rows as records, keyed by the names in the first row.
+
+    Missing cells are empty, and blank lines are skipped.
 
     Raises:
-        TableError: a row has more cells than there are names, or a name stands twice.
+        TableError: a row has more cells than there are names, or a name occurs twice.
     """
     rows = read_rows(text, separator)
     if not rows:
         return []
     names = [name.strip() for name in rows[0]]
     if len(set(names)) < len(names):
-        raise TableError(1, "a name stands twice")
+        raise TableError(1, "a name occurs twice")
     records = []
     for number, row in enumerate(rows[1:], 2):
         if row == [""]:
@@ -79,7 +81,7 @@ def read_records(text: str, separator: str = ",") -> list[dict[str, str]]:
 
 
 def write_cell(cell: str, separator: str = ",") -> str:
-    """A cell as it is written: quoted only if it has to be."""
+    """Return a cell as text, quoted only if necessary."""
     if any(character in cell for character in (separator, '"', "\n", "\r")) or cell != cell.strip():
         doubled = cell.replace('"', '""')
         return f'"{doubled}"'
@@ -87,12 +89,12 @@ def write_cell(cell: str, separator: str = ",") -> str:
 
 
 def write_rows(rows: Sequence[Sequence[str]], separator: str = ",") -> str:
-    """The text of rows, each ended by a line end."""
+    """Return rows as text, each followed by a line end."""
     return "".join(separator.join(write_cell(cell, separator) for cell in row) + "\n" for row in rows)
 
 
 def write_records(records: Sequence[Mapping[str, str]]) -> str:
-    """The text of records, under all names in the order in which they first appear."""
+    """Return records as text, under all names in order of first appearance."""
     names: list[str] = []
     for record in records:
         names += [name for name in record if name not in names]
@@ -101,12 +103,12 @@ def write_records(records: Sequence[Mapping[str, str]]) -> str:
 
 
 def column(records: Sequence[Mapping[str, str]], name: str) -> list[float]:
-    """A column's numbers; cells that are empty are left out."""
+    """Return the numbers of a column, without empty cells."""
     return [float(record[name]) for record in records if record.get(name, "").strip()]
 
 
 def totals(records: Sequence[Mapping[str, str]], by: str, of: str) -> dict[str, float]:
-    """Sums of one column for each value of another, in order of first appearance."""
+    """Return the sums of column ``of`` for each value of column ``by``, in order of first appearance."""
     sums: dict[str, float] = {}
     for record in records:
         value = float(record.get(of) or 0)

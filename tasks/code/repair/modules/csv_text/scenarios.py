@@ -1,4 +1,4 @@
-"""What users of ``csv_text`` rely on."""
+"""The behavior that users of ``csv_text`` rely on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SALES = "town,item,amount\nOslo,nails,3\nRome,nails,4.5\nOslo,glue,\nRome,wood,1
 
 
 def refusal(text: str, records: bool = False) -> object:
-    """What reading something says that is no table."""
+    """Return the rows or records of a text, or the line and message of the error."""
     try:
         return read_records(text) if records else read_rows(text)
     except TableError as error:
@@ -31,11 +31,11 @@ def quoted_line_ends() -> object:
     return read_rows('"two\nlines",x\ny,z')
 
 
-def quotes_written_twice() -> object:
+def doubled_quotes() -> object:
     return read_rows('"say ""hi""",""""\n')
 
 
-def quoted_nothing() -> object:
+def quoted_empty_cells() -> object:
     return read_rows('""'), read_rows('"",""\n')
 
 
@@ -71,7 +71,7 @@ def too_many_cells() -> object:
     return refusal("a,b\n1,2\n1,2,3\n", records=True), refusal("a,a\n1,2\n", records=True)
 
 
-def cells_are_quoted_where_they_must_be() -> object:
+def cells_are_quoted_where_necessary() -> object:
     return [write_cell(cell) for cell in ("a", "a,b", 'a"b', "a\nb", " a", "a ", "", "a b", "a\rb")]
 
 
@@ -83,7 +83,7 @@ def rows_are_written() -> object:
     return write_rows([["a", "b,c"], ["", 'd"']]), write_rows([]), write_rows([["x", "y"]], separator="|")
 
 
-def there_and_back() -> object:
+def written_rows_can_be_read_again() -> object:
     rows = [["a", 'b"c', "d\ne"], ["", " f ", "g,h"]]
     return read_rows(write_rows(rows)) == rows
 

@@ -1,4 +1,4 @@
-"""Dates of the Gregorian calendar as triples ``(year, month, day)``, without the standard library's."""
+"""Dates of the Gregorian calendar as triples ``(year, month, day)``, without the standard library."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 def is_leap(year: int) -> bool:
-    """Whether a year has a 29th of February."""
+    """Return whether a year has a February 29."""
     return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
 
 
 def days_in_month(year: int, month: int) -> int:
-    """How many days a month has.
+    """Return the number of days in a month.
 
     Raises:
         ValueError: there is no such month.
@@ -24,7 +24,7 @@ def days_in_month(year: int, month: int) -> int:
 
 
 def check(date: Date) -> Date:
-    """The date itself.
+    """Return the date unchanged.
 
     Raises:
         ValueError: there is no such date.
@@ -38,7 +38,7 @@ def check(date: Date) -> Date:
 
 
 def ordinal(date: Date) -> int:
-    """Days since the beginning; the first of January of the year 1 is day 1."""
+    """Return the number of a day; January 1 of year 1 is day 1."""
     year, month, day = check(date)
     before = year - 1
     days = before * 365 + before // 4 - before // 100 + before // 400
@@ -46,13 +46,13 @@ def ordinal(date: Date) -> int:
 
 
 def day_of_year(date: Date) -> int:
-    """1 for the first of January."""
+    """Return the number of a day in its year; January 1 is day 1."""
     year, month, day = date
     return sum(days_in_month(year, earlier) for earlier in range(1, month)) + day
 
 
 def from_ordinal(number: int) -> Date:
-    """The date of a day's number."""
+    """Return the date of a day's number."""
     if number < 1:
         raise ValueError(f"there is no day {number}")
     year = number // 366 + 1
@@ -67,17 +67,17 @@ def from_ordinal(number: int) -> Date:
 
 
 def weekday(date: Date) -> str:
-    """The name of the day."""
+    """Return the name of the day of the week."""
     return WEEKDAYS[(ordinal(date) - 1) % 7]
 
 
 def add_days(date: Date, days: int) -> Date:
-    """A date some days later, or earlier if ``days`` is negative."""
+    """Return the date some days later, or earlier if ``days`` is negative."""
     return from_ordinal(ordinal(date) + days)
 
 
 def add_months(date: Date, months: int) -> Date:
-    """The same day in another month; the last one of the month where it has no such day."""
+    """Return the same day in another month, or the last day of that month if it is shorter."""
     year, month, day = check(date)
     total = year * 12 + month - 1 + months
     year, month = total // 12, total % 12 + 1
@@ -85,28 +85,28 @@ def add_months(date: Date, months: int) -> Date:
 
 
 def between(one: Date, other: Date) -> int:
-    """Days from one date to another."""
+    """Return the number of days from one date to another."""
     return ordinal(other) - ordinal(one)
 
 
 def age(born: Date, today: Date) -> int:
-    """Whole years; who was born on the 29th of February grows older on the 1st of March of other years."""
+    """Return an age in whole years; a birthday on February 29 counts as March 1 in other years."""
     years = today[0] - born[0]
     return years - 1 if today[1:] < born[1:] else years
 
 
 def parse(text: str) -> Date:
-    """A date written as ``2024-02-29``.
+    """Return the date in a text such as ``2024-02-29``.
 
     Raises:
-        ValueError: it is not written so, or does not exist.
+        ValueError: the text has another format, or the date does not exist.
     """
     parts = text.strip().split("-")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
-        raise ValueError(f"{text!r} is not written as year-month-day")
+        raise ValueError(f"{text!r} does not have the format year-month-day")
     return check((int(parts[0]), int(parts[1]), int(parts[2])))
 
 
 def business_days(one: Date, other: Date) -> int:
-    """Days from Monday to Friday, from one date up to and without another."""
+    """Return the number of days from Monday to Friday between two dates, excluding the second date."""
     return sum(number % 7 not in (6, 0) for number in range(ordinal(one), ordinal(other)))

@@ -1,4 +1,4 @@
-"""What users of ``dates`` rely on."""
+"""The behavior that users of ``dates`` rely on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .dates import (
 
 
 def refusal(*work: object) -> object:
-    """What a call says that may not work."""
+    """Return the result of a call, or the message of its error."""
     try:
         function, *arguments = work
         return function(*arguments)  # type: ignore[operator]
@@ -48,11 +48,11 @@ def dates_that_do_not_exist() -> object:
     return [refusal(check, date) for date in ((2023, 2, 29), (2023, 4, 31), (0, 1, 1), (2023, 1, 0), (1, 1, 1))]
 
 
-def the_first_days() -> object:
+def numbers_of_early_days() -> object:
     return ordinal((1, 1, 1)), ordinal((1, 12, 31)), ordinal((2, 1, 1)), ordinal((5, 1, 1))
 
 
-def days_of_later_years() -> object:
+def numbers_of_later_days() -> object:
     return ordinal((1970, 1, 1)), ordinal((2000, 3, 1)), ordinal((2024, 2, 29)), ordinal((401, 1, 1))
 
 
@@ -64,7 +64,7 @@ def numbers_become_dates() -> object:
     return [from_ordinal(number) for number in (1, 365, 366, 1461, 1462, 146097, 146098, 738945)]
 
 
-def there_and_back() -> object:
+def numbers_of_dates_become_the_same_dates() -> object:
     return [from_ordinal(ordinal((2024, 1, 1)) + step) for step in (0, 30, 31, 58, 59, 60, 365, 366)]
 
 
@@ -109,11 +109,11 @@ def ages() -> object:
     return [age(born, today) for today in ((2020, 6, 14), (2020, 6, 15), (2020, 7, 1), (2020, 5, 30))]
 
 
-def ages_of_leapers() -> object:
+def ages_of_people_born_on_leap_days() -> object:
     return age((2000, 2, 29), (2001, 2, 28)), age((2000, 2, 29), (2001, 3, 1)), age((2000, 2, 29), (2004, 2, 29))
 
 
-def written_dates() -> object:
+def dates_are_parsed() -> object:
     return parse("2024-02-29"), parse(" 0987-6-5 "), refusal(parse, "2023-02-29")
 
 

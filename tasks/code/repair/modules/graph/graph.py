@@ -1,4 +1,4 @@
-"""Directed graphs with whole weights: search, shortest ways, order and connection."""
+"""Graphs with integer weights: search, shortest paths, topological order and components."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Edge = tuple[str, str, int]
 
 
 class Graph:
-    """Made of edges ``(from, to, weight)``; of several between the same two, the lightest counts.
+    """A graph of edges ``(from, to, weight)``; of several edges between two nodes, the lightest counts.
 
     Raises:
         ValueError: a weight is negative.
@@ -23,7 +23,7 @@ class Graph:
             self.connect(one, other, weight)
 
     def connect(self, one: str, other: str, weight: int = 1) -> None:
-        """Add an edge, and the nodes that are new."""
+        """Add an edge, and its nodes if they are new."""
         if weight < 0:
             raise ValueError(f"the weight {weight} is negative")
         for node in (one, other):
@@ -35,15 +35,18 @@ class Graph:
                 self._next[start][end] = weight
 
     def nodes(self) -> list[str]:
-        """All nodes by name."""
+        """Return all nodes, sorted by name."""
         return sorted(self._next)
 
-    def neighbours(self, node: str) -> list[str]:
-        """Where edges lead from a node, by name."""
+    def neighbors(self, node: str) -> list[str]:
+        """Return the nodes that edges from a node lead to, sorted by name."""
         return sorted(self._next.get(node, {}))
 
     def reachable(self, start: str, steps: int = -1) -> list[str]:
-        """Nodes in the order of breadth-first search, the start first; at most ``steps`` edges away if not negative."""
+        """Return nodes in the order of breadth-first search, beginning with the start.
+
+        If ``steps`` is not negative, return only nodes that are at most that many edges away.
+        """
         if start not in self._next:
             return []
         distance = {start: 0}
@@ -52,14 +55,14 @@ class Graph:
             node = queue.popleft()
             if distance[node] == steps:
                 continue
-            for neighbour in self.neighbours(node):
-                if neighbour not in distance:
-                    distance[neighbour] = distance[node] + 1
-                    queue.append(neighbour)
+            for neighbor in self.neighbors(node):
+                if neighbor not in distance:
+                    distance[neighbor] = distance[node] + 1
+                    queue.append(neighbor)
         return list(distance)
 
     def shortest(self, start: str, end: str) -> tuple[int, list[str]] | None:
-        """Length and nodes of a lightest way (Dijkstra, 1959); ``None`` where there is none."""
+        """Return the length and the nodes of a shortest path (Dijkstra, 1959), or ``None`` if there is no path."""
         best = {start: 0}
         before: dict[str, str] = {}
         heap = [(0, start)]
@@ -68,41 +71,44 @@ class Graph:
             if length > best[node]:
                 continue
             if node == end:
-                return length, self._way(before, end)
-            for neighbour in self.neighbours(node):
-                total = length + self._next[node][neighbour]
-                if neighbour not in best or total < best[neighbour]:
-                    best[neighbour] = total
-                    before[neighbour] = node
-                    heapq.heappush(heap, (total, neighbour))
+                return length, self._path(before, end)
+            for neighbor in self.neighbors(node):
+                total = length + self._next[node][neighbor]
+                if neighbor not in best or total < best[neighbor]:
+                    best[neighbor] = total
+                    before[neighbor] = node
+                    heapq.heappush(heap, (total, neighbor))
         return None
 
-    def _way(self, before: dict[str, str], end: str) -> list[str]:
-        way = [end]
-        while way[-1] in before:
-            way.append(before[way[-1]])
-        return way[::-1]
+    def _path(self, before: dict[str, str], end: str) -> list[str]:
+        path = [end]
+        while path[-1] in before:
+            path.append(before[path[-1]])
+        return path[::-1]
 
     def order(self) -> list[str] | None:
-        """A topological order, the first name first (Kahn, 1962); ``None`` if there is a cycle."""
+        """Return a topological order (Kahn, 1962), or ``None`` if there is a cycle.
+
+        Where several nodes could come next, the first by name does.
+        """
         incoming = dict.fromkeys(self._next, 0)
         for node in self._next:
-            for neighbour in self._next[node]:
-                incoming[neighbour] += 1
+            for neighbor in self._next[node]:
+                incoming[neighbor] += 1
         ready = [node for node in self._next if incoming[node] == 0]
         heapq.heapify(ready)
         ordered = []
         while ready:
             node = heapq.heappop(ready)
             ordered.append(node)
-            for neighbour in self._next[node]:
-                incoming[neighbour] -= 1
-                if incoming[neighbour] == 0:
-                    heapq.heappush(ready, neighbour)
+            for neighbor in self._next[node]:
+                incoming[neighbor] -= 1
+                if incoming[neighbor] == 0:
+                    heapq.heappush(ready, neighbor)
         return ordered if len(ordered) == len(self._next) else None
 
     def components(self) -> list[list[str]]:
-        """Groups of nodes that are connected, whichever way edges point; the largest first, then by name."""
+        """Return the groups of nodes that edges connect in either direction, the largest first, then by name."""
         both = Graph(((one, other, 0) for one in self._next for other in self._next[one]), directed=False)
         groups: list[list[str]] = []
         seen: set[str] = set()

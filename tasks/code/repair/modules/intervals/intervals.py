@@ -1,4 +1,4 @@
-"""Sets of whole numbers as sorted lists of half-open intervals ``(start, end)``."""
+"""Sets of integers as sorted lists of half-open intervals ``(start, end)``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Interval = tuple[int, int]
 
 
 def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same numbers in as few intervals as possible, sorted; empty intervals vanish.
+    """Return the same numbers in as few intervals as possible, sorted and without empty intervals.
 
     Raises:
         ValueError: an interval ends before it starts.
@@ -27,7 +27,7 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def contains(intervals: list[Interval], number: int) -> bool:
-    """Whether a number lies in merged intervals, by bisection."""
+    """Return whether merged intervals contain a number, by bisection."""
     low, high = 0, len(intervals)
     while low < high:
         middle = (low + high) // 2
@@ -42,7 +42,7 @@ def contains(intervals: list[Interval], number: int) -> bool:
 
 
 def intersect(one: list[Interval], other: list[Interval]) -> list[Interval]:
-    """The numbers that lie in both of two merged lists."""
+    """Return the numbers that both merged lists contain."""
     common: list[Interval] = []
     i = j = 0
     while i < len(one) and j < len(other):
@@ -58,7 +58,7 @@ def intersect(one: list[Interval], other: list[Interval]) -> list[Interval]:
 
 
 def subtract(one: list[Interval], other: list[Interval]) -> list[Interval]:
-    """The numbers that lie in the first merged list and not in the second."""
+    """Return the numbers that the first merged list contains and the second does not."""
     left: list[Interval] = []
     for start, end in one:
         position = start
@@ -74,17 +74,20 @@ def subtract(one: list[Interval], other: list[Interval]) -> list[Interval]:
 
 
 def gaps(intervals: list[Interval], start: int, end: int) -> list[Interval]:
-    """What merged intervals leave free between ``start`` and ``end``."""
+    """Return the numbers from ``start`` up to ``end`` that merged intervals do not contain."""
     return subtract([(start, end)] if start < end else [], intervals)
 
 
 def size(intervals: Iterable[Interval]) -> int:
-    """How many numbers there are, counting none twice."""
+    """Return how many different numbers the intervals contain."""
     return sum(end - start for start, end in merge(intervals))
 
 
 def nearest(intervals: list[Interval], number: int) -> int | None:
-    """The number inside merged intervals that is nearest; the smaller of two, ``None`` of nothing."""
+    """Return the nearest number that merged intervals contain.
+
+    Of two equally near numbers it is the smaller one. Without intervals, return ``None``.
+    """
     best: int | None = None
     for start, end in intervals:
         candidate = min(max(number, start), end - 1)

@@ -1,23 +1,23 @@
-"""What users of ``intervals`` rely on."""
+"""The behavior that users of ``intervals`` rely on."""
 
 from __future__ import annotations
 
 from .intervals import contains, gaps, intersect, merge, nearest, size, subtract
 
 
-def merging_joins_what_overlaps() -> object:
+def merging_joins_overlapping_intervals() -> object:
     return merge([(5, 8), (1, 3), (2, 4)])
 
 
-def merging_joins_what_touches() -> object:
+def merging_joins_touching_intervals() -> object:
     return merge([(1, 3), (3, 6), (8, 9)])
 
 
-def merging_keeps_what_is_enclosed_out_of_sight() -> object:
+def merging_absorbs_enclosed_intervals() -> object:
     return merge([(1, 10), (2, 3), (4, 12), (5, 6)])
 
 
-def empty_intervals_vanish() -> object:
+def merging_removes_empty_intervals() -> object:
     return merge([(4, 4), (1, 2), (7, 7), (2, 2)]) + merge([])
 
 
@@ -28,15 +28,15 @@ def an_interval_that_ends_before_it_starts_is_refused() -> object:
         return str(error)
 
 
-def ends_are_not_inside() -> object:
+def intervals_do_not_contain_their_ends() -> object:
     return [contains([(1, 3), (5, 8), (10, 11)], number) for number in range(13)]
 
 
-def nothing_contains_nothing() -> object:
+def an_empty_list_contains_no_number() -> object:
     return contains([], 0)
 
 
-def bisection_finds_every_one_of_many() -> object:
+def every_number_of_many_intervals_is_found() -> object:
     many = [(10 * i, 10 * i + i) for i in range(1, 9)]
     return [number for number in range(100) if contains(many, number)]
 
@@ -57,7 +57,7 @@ def subtracting_cuts_holes() -> object:
     return subtract([(0, 10), (20, 30)], [(2, 3), (5, 6), (9, 21), (29, 35)])
 
 
-def subtracting_what_begins_before() -> object:
+def subtracting_intervals_that_start_before() -> object:
     return subtract([(5, 10)], [(0, 5), (0, 7), (10, 12)])
 
 
@@ -73,7 +73,7 @@ def free_time_between_appointments() -> object:
     return gaps([(9, 10), (12, 13), (16, 20)], 8, 18)
 
 
-def there_is_no_gap_in_nothing() -> object:
+def an_empty_range_has_no_gaps() -> object:
     return gaps([], 5, 5), gaps([], 6, 5), gaps([], 5, 6)
 
 
@@ -81,9 +81,9 @@ def sizes_count_each_number_once() -> object:
     return size([(0, 5), (3, 8), (20, 21)]), size([]), size([(2, 2)])
 
 
-def the_nearest_number_inside() -> object:
+def the_nearest_number() -> object:
     return [nearest([(2, 4), (9, 12)], number) for number in (0, 2, 3, 4, 6, 7, 8, 11, 12, 50)]
 
 
-def of_two_that_are_as_near_the_first_counts() -> object:
+def of_two_equally_near_numbers_the_smaller_counts() -> object:
     return nearest([(0, 1), (4, 5)], 2), nearest([], 3)

@@ -1,4 +1,4 @@
-"""A shop that sells from a stock: prices, discounts, orders and what was earned."""
+"""A shop that sells from a stock, with prices, discounts, orders and earnings."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .stock import Lot, ShortageError, Stock
 
 
 class Shop:
-    """Sells items at set prices, in whole coins.
+    """A shop that sells items at set prices, in whole coins.
 
     Args:
-        prices: of one piece, by item.
-        bulk: pieces of one item from which on it is cheaper.
-        discount: percent taken off such items.
+        prices: price of one unit, by item.
+        bulk: number of units of one item from which the discount applies.
+        discount: discount in percent.
     """
 
     def __init__(self, prices: Mapping[str, int], bulk: int = 10, discount: int = 20) -> None:
@@ -26,10 +26,10 @@ class Shop:
         self.waiting: list[tuple[str, dict[str, int]]] = []
 
     def price(self, item: str, count: int) -> int:
-        """What some pieces cost together, rounded up.
+        """Return the price of some units of an item, rounded up.
 
         Raises:
-            KeyError: the shop does not sell this.
+            KeyError: the shop does not sell this item.
         """
         full = self.prices[item] * count
         if count < self.bulk:
@@ -37,19 +37,19 @@ class Shop:
         return -(-full * (100 - self.discount) // 100)
 
     def quote(self, order: Mapping[str, int]) -> int:
-        """What a whole order costs."""
+        """Return the price of an order."""
         return sum(self.price(item, count) for item, count in order.items())
 
     def missing(self, order: Mapping[str, int]) -> dict[str, int]:
-        """Pieces of an order that are not there, by item."""
+        """Return how many units of an order are out of stock, by item."""
         short = {item: count - self.stock.count(item, self.day) for item, count in order.items()}
         return {item: count for item, count in short.items() if count > 0}
 
     def sell(self, order: Mapping[str, int]) -> int:
-        """Sell an order; what was paid.
+        """Sell an order, and return its price.
 
         Raises:
-            ShortageError: something is missing; then nothing is sold.
+            ShortageError: an item is out of stock; then nothing is sold.
         """
         missing = self.missing(order)
         if missing:
@@ -60,7 +60,7 @@ class Shop:
         return paid
 
     def order(self, name: str, order: Mapping[str, int]) -> bool:
-        """Sell an order now, or let it wait; whether it was sold."""
+        """Sell an order now or queue it, and return whether it was sold."""
         if self.missing(order):
             self.waiting.append((name, dict(order)))
             return False
@@ -68,7 +68,7 @@ class Shop:
         return True
 
     def deliver(self, item: str, count: int, cost: int, expires: int = 0) -> list[str]:
-        """Receive a lot and sell what waits for it, in turn; whose orders were sold."""
+        """Receive a lot, sell the queued orders that can be sold now, and return the names of their customers."""
         self.stock.receive(item, Lot(count, cost, expires))
         served, waiting = [], []
         for name, order in self.waiting:
@@ -81,14 +81,14 @@ class Shop:
         return served
 
     def close(self, days: int = 1) -> dict[str, int]:
-        """End the day; what was thrown away on the morning of the next one, and is lost."""
+        """Advance to another day, discard expired units at a loss, and return their number by item."""
         self.day += days
         before = self.stock.value()
-        thrown = self.stock.discard(self.day)
+        discarded = self.stock.discard(self.day)
         self.earned -= before - self.stock.value()
-        return thrown
+        return discarded
 
     def reorder(self, least: int) -> list[str]:
-        """Items of which fewer than ``least`` pieces may be sold, the scarcest first, then by name."""
+        """Return the items with fewer than ``least`` units for sale, the scarcest first, then by name."""
         low = [item for item in self.prices if self.stock.count(item, self.day) < least]
         return sorted(low, key=lambda item: (self.stock.count(item, self.day), item))

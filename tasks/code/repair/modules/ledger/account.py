@@ -1,4 +1,4 @@
-"""One account: entries, balance, and a limit that it may be overdrawn by."""
+"""One account, with its entries, balance and credit limit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .money import Money
 
 
 class RefusedError(Exception):
-    """A booking that an account does not allow."""
+    """Raised when an account or the bank refuses a booking."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One booking: positive amounts come in, negative ones go out."""
+    """One booking: a positive amount is a deposit, and a negative one a withdrawal."""
 
     day: int
     amount: Money
@@ -21,11 +21,11 @@ class Entry:
 
 
 class Account:
-    """Entries in the order of booking.
+    """An account with its entries in order of booking.
 
     Args:
-        owner: whose it is.
-        credit: how far the balance may fall below zero.
+        owner: name of the owner.
+        credit: amount by which the balance may fall below zero.
     """
 
     def __init__(self, owner: str, credit: Money | None = None) -> None:
@@ -35,33 +35,33 @@ class Account:
 
     @property
     def balance(self) -> Money:
-        """What is there now."""
+        """The current balance."""
         return sum((entry.amount for entry in self.entries), Money(0))
 
     def balance_on(self, day: int) -> Money:
-        """What was there at the end of a day."""
+        """Return the balance at the end of a day."""
         return sum((entry.amount for entry in self.entries if entry.day <= day), Money(0))
 
     def available(self) -> Money:
-        """What can be spent."""
+        """Return the amount that the owner can spend."""
         return self.balance + self.credit
 
     def book(self, day: int, amount: Money, text: str) -> None:
         """Add an entry.
 
         Raises:
-            RefusedError: the amount is zero, the day before the last entry's, or there is not enough.
+            RefusedError: the amount is zero, the day is before that of the last entry, or the account lacks funds.
         """
         if amount.cents == 0:
-            raise RefusedError("nothing to book")
+            raise RefusedError("the amount is zero")
         if self.entries and day < self.entries[-1].day:
-            raise RefusedError(f"day {day} is over")
+            raise RefusedError(f"day {day} is before the last entry")
         if amount.cents < 0 and self.available() + amount < Money(0):
             raise RefusedError(f"{self.owner} has {self.available()} and cannot pay {Money(-amount.cents)}")
         self.entries.append(Entry(day, amount, text))
 
     def statement(self, first: int, last: int) -> list[str]:
-        """The entries of some days as lines, between the balances before and after."""
+        """Return the entries of some days as lines, between the balances before and after."""
         balance = self.balance_on(first - 1)
         lines = [f"before {balance}"]
         for entry in self.entries:
@@ -72,7 +72,7 @@ class Account:
         return lines
 
     def interest(self, percent: int, day: int) -> Money:
-        """Book a share of the balance: to the owner's good, or twice as much to be paid if it is overdrawn."""
+        """Book interest on the balance, and return it. The owner of an overdrawn account pays twice the rate."""
         share = self.balance.percent(percent if self.balance.cents >= 0 else 2 * percent)
         if share.cents != 0:
             self.entries.append(Entry(day, share, "interest"))

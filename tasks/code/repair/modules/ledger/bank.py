@@ -1,4 +1,4 @@
-"""Accounts that pay each other; money is only moved, never made."""
+"""A bank whose accounts pay each other; payments never change the total amount of money."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Bank:
     """Accounts by their owner's name, and a fee on payments that goes to the account ``bank``.
 
     Args:
-        fee: percent of every payment that its sender pays on top.
+        fee: percent of each payment that its sender pays in addition.
     """
 
     def __init__(self, fee: int = 0) -> None:
@@ -21,13 +21,13 @@ class Bank:
         self.accounts: dict[str, Account] = {"bank": Account("bank")}
 
     def open(self, owner: str, first: str = "0", credit: str = "0") -> Account:
-        """A new account with a first deposit.
+        """Open an account with a first deposit, and return it.
 
         Raises:
-            RefusedError: there is one already.
+            RefusedError: the owner already has an account.
         """
         if owner in self.accounts:
-            raise RefusedError(f"{owner} has an account")
+            raise RefusedError(f"{owner} already has an account")
         account = Account(owner, Money.parse(credit))
         self.accounts[owner] = account
         if Money.parse(first) > Money(0):
@@ -35,17 +35,18 @@ class Bank:
         return account
 
     def pay(self, sender: str, receiver: str, amount: str, text: str = "payment") -> Money:
-        """Move money; the fee that it cost.
+        """Move money between two accounts, and return the fee.
 
         Raises:
-            RefusedError: an account is missing, or the sender has not enough; then nothing is moved.
+            RefusedError: an account does not exist, the payment is invalid, or the sender lacks funds; then
+                nothing changes.
         """
         for name in (sender, receiver):
             if name not in self.accounts:
                 raise RefusedError(f"{name} has no account")
         money = Money.parse(amount)
         if money <= Money(0) or sender == receiver:
-            raise RefusedError(f"{amount} from {sender} to {receiver} is no payment")
+            raise RefusedError(f"{amount} from {sender} to {receiver} is not a valid payment")
         fee = money.percent(self.fee)
         total = money + fee
         if self.accounts[sender].available() < total:
@@ -58,23 +59,23 @@ class Bank:
         return fee
 
     def share(self, sender: str, receivers: Sequence[str], amount: str) -> list[str]:
-        """Pay equal parts to several; what each got."""
+        """Pay equal parts to several receivers, and return the parts."""
         parts = Money.parse(amount).split(len(receivers))
         for receiver, part in zip(receivers, parts, strict=True):
             self.pay(sender, receiver, str(part), "share")
         return [str(part) for part in parts]
 
     def next_day(self, days: int = 1) -> int:
-        """Let days pass; the day that it is."""
+        """Advance by some days, and return the new day."""
         self.day += days
         return self.day
 
     def total(self) -> Money:
-        """The money in all accounts."""
+        """Return the total of all balances."""
         return sum((account.balance for account in self.accounts.values()), Money(0))
 
     def richest(self, count: int = 1) -> list[str]:
-        """Owners by balance, the largest first; equal ones by name; without the bank itself."""
+        """Return the owners with the largest balances, the largest first, then by name, without the bank itself."""
         owners = [name for name in self.accounts if name != "bank"]
         owners.sort(key=lambda name: (-self.accounts[name].balance.cents, name))
         return owners[:count]

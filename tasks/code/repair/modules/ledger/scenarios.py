@@ -1,4 +1,4 @@
-"""What users of ``ledger`` rely on."""
+"""The behavior that users of ``ledger`` rely on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .money import Money
 
 
 def attempt(*work: object) -> object:
-    """What comes of a call that may be refused."""
+    """Return the result of a call, or the message of its error."""
     function, *arguments = work
     try:
         result = function(*arguments)  # type: ignore[operator]
@@ -18,7 +18,7 @@ def attempt(*work: object) -> object:
 
 
 def town(fee: int = 0) -> Bank:
-    """A bank with three customers."""
+    """Return a bank with three customers."""
     bank = Bank(fee)
     bank.open("ann", "100")
     bank.open("bob", "50.50", credit="20")
@@ -27,11 +27,11 @@ def town(fee: int = 0) -> Bank:
 
 
 def balances(bank: Bank) -> list[str]:
-    """All balances by name."""
+    """Return all balances, sorted by name."""
     return [f"{name} {bank.accounts[name].balance}" for name in sorted(bank.accounts)]
 
 
-def amounts_are_read() -> object:
+def amounts_are_parsed() -> object:
     return [Money.parse(text).cents for text in ("12", "12.5", "-3.07", "0.99", "-0.5")]
 
 
@@ -39,11 +39,11 @@ def text_that_is_not_an_amount() -> object:
     return [attempt(Money.parse, text) for text in ("", "1.234", "x", "1,5", "1.-2", ".5")]
 
 
-def amounts_are_written() -> object:
+def amounts_are_formatted() -> object:
     return [str(Money(cents)) for cents in (0, 5, 50, 1234, -5, -1234)]
 
 
-def shares_are_rounded_towards_zero() -> object:
+def shares_are_rounded_toward_zero() -> object:
     return [str(Money(cents).percent(10)) for cents in (99, 100, -99, -105, 0)]
 
 
@@ -51,7 +51,7 @@ def parts_sum_to_the_whole() -> object:
     return [str(part) for part in Money(100).split(3)], [str(part) for part in Money(-10).split(4)]
 
 
-def money_has_parts() -> object:
+def money_is_split_into_at_least_one_part() -> object:
     return attempt(Money(5).split, 0), [str(part) for part in Money(5).split(1)]
 
 
@@ -103,12 +103,12 @@ def fees_go_to_the_bank() -> object:
     return str(fee), balances(bank), str(bank.total())
 
 
-def who_cannot_pay_the_fee_cannot_pay() -> object:
+def payments_need_funds_for_the_fee() -> object:
     bank = town(fee=2)
     return attempt(bank.pay, "ann", "cid", "99"), balances(bank)
 
 
-def everything_can_be_spent() -> object:
+def credit_can_be_spent_to_the_last_cent() -> object:
     bank = town()
     bank.pay("ann", "cid", "100")
     bank.pay("bob", "cid", "70.50")
@@ -133,7 +133,7 @@ def accounts_are_opened_once() -> object:
     return attempt(bank.open, "ann"), len(bank.accounts["cid"].entries), len(bank.accounts["ann"].entries)
 
 
-def shares_for_several() -> object:
+def payments_in_equal_parts() -> object:
     bank = town()
     return bank.share("ann", ["bob", "cid", "bank"], "10"), balances(bank)
 
@@ -147,7 +147,7 @@ def days_pass() -> object:
     return bank.day, bank.accounts["ann"].statement(1, 5)
 
 
-def the_richest() -> object:
+def the_richest_owners() -> object:
     bank = town()
     bank.open("abe", "50.50")
     return bank.richest(), bank.richest(3), bank.richest(9)

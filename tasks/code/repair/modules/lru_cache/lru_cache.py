@@ -1,4 +1,4 @@
-"""A bounded cache that forgets what was not used for the longest time, or what is too old."""
+"""A bounded cache that evicts the least recently used value, and values that are too old."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class LRUCache:
-    """At most ``capacity`` values; time is counted in calls of ``tick``, not by a clock.
+    """A cache of at most ``capacity`` values, whose time advances with calls of ``tick``, not by a clock.
 
     Args:
-        capacity: how many values are kept.
-        lifetime: ticks after which a value is forgotten; 0 for never.
+        capacity: largest number of values.
+        lifetime: number of ticks after which a value is evicted; 0 for never.
 
     Raises:
         ValueError: the capacity is not positive.
@@ -31,26 +31,26 @@ class LRUCache:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Hashable]:
-        """Keys, the one that is forgotten next first."""
+        """Iterate over the keys, beginning with the one that is evicted next."""
         return iter(self._entries)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether a value is there; asking does not count as a use."""
+        """Return whether the cache has a key, without counting this as a use."""
         return key in self._entries
 
     def put(self, key: Hashable, value: Any) -> Hashable | None:
-        """Keep a value; the key that was forgotten for it, if any."""
-        forgotten: Hashable | None = None
+        """Store a value, and return the key that was evicted for it, if any."""
+        evicted: Hashable | None = None
         if key in self._entries:
             del self._entries[key]
         elif len(self._entries) >= self.capacity:
-            forgotten = next(iter(self._entries))
-            del self._entries[forgotten]
+            evicted = next(iter(self._entries))
+            del self._entries[evicted]
         self._entries[key] = (value, self.now)
-        return forgotten
+        return evicted
 
     def get(self, key: Hashable, default: Any = None) -> Any:
-        """The value, which thereby becomes the one forgotten last; its age stays."""
+        """Return a value and mark it as the most recently used; its age does not change."""
         if key not in self._entries:
             self.misses += 1
             return default
@@ -60,7 +60,7 @@ class LRUCache:
         return entry[0]
 
     def get_or_make(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value, made and kept if it is not there."""
+        """Return a value. If the cache does not have it, make it and store it."""
         if key in self._entries:
             return self.get(key)
         self.misses += 1
@@ -69,7 +69,7 @@ class LRUCache:
         return value
 
     def tick(self, ticks: int = 1) -> list[Hashable]:
-        """Let time pass; the keys that became too old, the oldest use first."""
+        """Advance the time, evict values that are too old, and return their keys, the least recently used first."""
         self.now += ticks
         if self.lifetime == 0:
             return []
@@ -79,7 +79,7 @@ class LRUCache:
         return old
 
     def resize(self, capacity: int) -> int:
-        """Change how many values are kept; how many were forgotten for it."""
+        """Change the capacity, and return how many values were evicted for it."""
         if capacity < 1:
             raise ValueError(f"a cache cannot hold {capacity} values")
         dropped = 0
@@ -90,6 +90,6 @@ class LRUCache:
         return dropped
 
     def hit_rate(self) -> float:
-        """Share of lookups that found a value; 0 before the first."""
+        """Return the share of lookups that found a value; 0 before the first lookup."""
         total = self.hits + self.misses
         return self.hits / total if total else 0.0

@@ -1,4 +1,4 @@
-"""What users of ``lru_cache`` rely on."""
+"""The behavior that users of ``lru_cache`` rely on."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from .lru_cache import LRUCache
 
 
 def filled(capacity: int = 3, lifetime: int = 0) -> LRUCache:
-    """A cache with a, b and c in it."""
+    """Return a cache with the keys a, b and c."""
     cache = LRUCache(capacity, lifetime)
     for number, key in enumerate("abc"):
         cache.put(key, number)
     return cache
 
 
-def values_are_found_again() -> object:
+def stored_values_are_found() -> object:
     cache = filled()
     return [cache.get(key) for key in "abcd"]
 
 
-def what_is_not_there_has_a_default() -> object:
+def missing_keys_have_a_default() -> object:
     cache = filled()
     return cache.get("x"), cache.get("x", 7), cache.get("a", 7)
 
 
-def the_least_recently_used_is_forgotten() -> object:
+def the_least_recently_used_value_is_evicted() -> object:
     cache = filled()
     cache.get("a")
-    forgotten = cache.put("d", 3)
-    return forgotten, list(cache)
+    evicted = cache.put("d", 3)
+    return evicted, list(cache)
 
 
 def a_full_cache_stays_full() -> object:
@@ -35,15 +35,15 @@ def a_full_cache_stays_full() -> object:
     return len(cache), list(cache), cache.put("z", 0), len(cache)
 
 
-def there_is_room_until_it_is_full() -> object:
+def nothing_is_evicted_until_the_cache_is_full() -> object:
     cache = LRUCache(2)
     return cache.put(1, "one"), cache.put(2, "two"), cache.put(3, "three")
 
 
-def replacing_a_value_forgets_nothing() -> object:
+def replacing_a_value_evicts_nothing() -> object:
     cache = filled()
-    forgotten = cache.put("a", 10)
-    return forgotten, cache.get("a"), list(cache)
+    evicted = cache.put("a", 10)
+    return evicted, cache.get("a"), list(cache)
 
 
 def membership_tests_do_not_count_as_use() -> object:
@@ -71,18 +71,18 @@ def hits_are_counted() -> object:
     return cache.hits, cache.misses, cache.hit_rate()
 
 
-def no_lookups_no_hits() -> object:
+def the_hit_rate_before_the_first_lookup() -> object:
     return LRUCache(4).hit_rate()
 
 
-def what_is_missing_is_made_once() -> object:
+def missing_values_are_made_once() -> object:
     cache, made = LRUCache(2), [1, 2, 3]
     for _ in range(3):
         cache.get_or_make("k", made.pop)
     return made, cache.get("k"), cache.hits, cache.misses
 
 
-def old_values_are_forgotten() -> object:
+def old_values_are_evicted() -> object:
     cache = filled(lifetime=3)
     first = cache.tick(2)
     cache.put("d", 3)
@@ -90,7 +90,7 @@ def old_values_are_forgotten() -> object:
     return first, second, list(cache), cache.now
 
 
-def a_use_does_not_make_young() -> object:
+def a_use_does_not_reset_the_age() -> object:
     cache = filled(lifetime=2)
     cache.tick()
     cache.get("a")
@@ -102,18 +102,18 @@ def without_a_lifetime_nothing_ages() -> object:
     return cache.tick(1000), len(cache)
 
 
-def shrinking_forgets_the_oldest() -> object:
+def shrinking_evicts_the_least_recently_used_value() -> object:
     cache = filled()
     dropped = cache.resize(2)
     return dropped, list(cache), cache.put("d", 1), len(cache)
 
 
-def growing_forgets_nothing() -> object:
+def growing_evicts_nothing() -> object:
     cache = filled()
     return cache.resize(5), cache.put("d", 3), len(cache)
 
 
-def shrinking_to_nothing_is_refused() -> object:
+def shrinking_to_zero_is_refused() -> object:
     cache = filled()
     try:
         cache.resize(0)

@@ -1,4 +1,4 @@
-"""Matrices of whole numbers as lists of rows; exact arithmetic only."""
+"""Integer matrices as lists of rows, with exact arithmetic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ Matrix = list[list[int]]
 
 
 def shape(matrix: Matrix) -> tuple[int, int]:
-    """Rows and columns.
+    """Return the numbers of rows and columns.
 
     Raises:
         ValueError: rows differ in length.
@@ -19,18 +19,18 @@ def shape(matrix: Matrix) -> tuple[int, int]:
 
 
 def identity(size: int) -> Matrix:
-    """Ones on the diagonal."""
+    """Return the identity matrix."""
     return [[1 if row == column else 0 for column in range(size)] for row in range(size)]
 
 
 def transpose(matrix: Matrix) -> Matrix:
-    """Rows become columns."""
+    """Return the transposed matrix."""
     rows, columns = shape(matrix)
     return [[matrix[row][column] for row in range(rows)] for column in range(columns)]
 
 
 def add(one: Matrix, other: Matrix, factor: int = 1) -> Matrix:
-    """``one + factor * other``.
+    """Return ``one + factor * other``.
 
     Raises:
         ValueError: their shapes differ.
@@ -41,15 +41,15 @@ def add(one: Matrix, other: Matrix, factor: int = 1) -> Matrix:
 
 
 def multiply(one: Matrix, other: Matrix) -> Matrix:
-    """The product.
+    """Return the matrix product.
 
     Raises:
-        ValueError: the columns of the first are not the rows of the second.
+        ValueError: the number of columns of the first is not the number of rows of the second.
     """
     rows, inner = shape(one)
     height, columns = shape(other)
     if inner != height:
-        raise ValueError(f"{inner} columns cannot meet {height} rows")
+        raise ValueError(f"cannot multiply {inner} columns by {height} rows")
     product = [[0] * columns for _ in range(rows)]
     for row in range(rows):
         for column in range(columns):
@@ -59,9 +59,13 @@ def multiply(one: Matrix, other: Matrix) -> Matrix:
 
 
 def power(matrix: Matrix, exponent: int) -> Matrix:
-    """Multiplied by itself, by repeated squaring."""
+    """Return a power of a square matrix, by repeated squaring.
+
+    Raises:
+        ValueError: the exponent is negative.
+    """
     if exponent < 0:
-        raise ValueError(f"a matrix of whole numbers has no power {exponent}")
+        raise ValueError(f"an integer matrix has no power {exponent}")
     result = identity(len(matrix))
     base = matrix
     while exponent > 0:
@@ -73,12 +77,12 @@ def power(matrix: Matrix, exponent: int) -> Matrix:
 
 
 def minor(matrix: Matrix, row: int, column: int) -> Matrix:
-    """Without one row and one column."""
+    """Return the matrix without one row and one column."""
     return [line[:column] + line[column + 1 :] for index, line in enumerate(matrix) if index != row]
 
 
 def determinant(matrix: Matrix) -> int:
-    """By Bareiss' fraction-free elimination.
+    """Return the determinant, by fraction-free elimination (Bareiss, 1968).
 
     Raises:
         ValueError: the matrix is not square.
@@ -104,12 +108,12 @@ def determinant(matrix: Matrix) -> int:
 
 
 def trace(matrix: Matrix) -> int:
-    """The sum of the diagonal."""
+    """Return the sum of the diagonal."""
     return sum(matrix[index][index] for index in range(min(shape(matrix))))
 
 
 def spiral(matrix: Matrix) -> list[int]:
-    """All numbers, clockwise from the top left corner inwards."""
+    """Return all numbers in a clockwise spiral from the top left corner inward."""
     seen: list[int] = []
     rest = [list(row) for row in matrix]
     while rest:

@@ -1,4 +1,4 @@
-"""What users of ``matrix`` rely on."""
+"""The behavior that users of ``matrix`` rely on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ B = [[2, 0], [1, -1], [3, 4]]
 
 
 def refusal(*work: object) -> str:
-    """What a call that must not work says."""
+    """Return the result of a call as text, or the message of its error."""
     try:
         function, *arguments = work
         return str(function(*arguments))  # type: ignore[operator]
@@ -25,7 +25,7 @@ def ragged_rows_are_refused() -> object:
     return refusal(shape, [[1, 2], [3]])
 
 
-def ones_on_the_diagonal() -> object:
+def identity_matrices() -> object:
     return identity(3), identity(0)
 
 
@@ -45,11 +45,11 @@ def products() -> object:
     return multiply(A, B), multiply(B, A)
 
 
-def products_that_do_not_fit_are_refused() -> object:
+def products_of_unfitting_shapes_are_refused() -> object:
     return refusal(multiply, A, A)
 
 
-def nothing_changes_under_the_identity() -> object:
+def the_identity_changes_nothing() -> object:
     return multiply(identity(2), A), multiply(A, identity(3))
 
 
@@ -81,11 +81,11 @@ def a_determinant_of_four_rows() -> object:
     return determinant([[2, 5, 1, 4], [-5, 3, 0, 0], [1, 7, 0, -3], [4, 2, -4, 4]])
 
 
-def rows_change_places_where_a_pivot_is_missing() -> object:
+def rows_are_swapped_where_a_pivot_is_zero() -> object:
     return determinant([[0, 2, 1], [3, 0, 4], [1, 5, 0]]), determinant([[0, 1], [1, 0]])
 
 
-def dependent_rows_have_no_determinant() -> object:
+def the_determinant_of_dependent_rows_is_zero() -> object:
     return determinant([[1, 2], [2, 4]]), determinant([[0, 1, 2], [0, 3, 4], [0, 5, 6]])
 
 
@@ -97,7 +97,7 @@ def traces() -> object:
     return trace([[1, 2], [3, 4]]), trace(A), trace(B)
 
 
-def arguments_are_left_alone() -> object:
+def arguments_are_not_changed() -> object:
     square = [[0, 2], [3, 4]]
     determinant(square), power(square, 3), spiral(square)
     return square

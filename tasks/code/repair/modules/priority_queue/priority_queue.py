@@ -1,4 +1,4 @@
-"""A priority queue on a binary heap in which priorities can be changed and entries removed."""
+"""A priority queue on a binary heap, with changeable priorities and removable items."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from collections.abc import Hashable, Iterator
 
 
 class PriorityQueue:
-    """The smallest priority comes first; of equal ones, what was pushed first.
+    """A queue whose first item has the smallest priority; of equal priorities, the first pushed comes first.
 
-    Every item is in the queue at most once.
+    Each item is in the queue at most once.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Hashable]] = []
-        self._places: dict[Hashable, int] = {}
+        self._positions: dict[Hashable, int] = {}
         self._pushed = 0
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def __contains__(self, item: Hashable) -> bool:
-        return item in self._places
+        return item in self._positions
 
     def push(self, item: Hashable, priority: int) -> bool:
-        """Add an item, or change its priority; whether it is new."""
-        if item in self._places:
+        """Add an item or change its priority, and return whether the item is new."""
+        if item in self._positions:
             self.change(item, priority)
             return False
         self._pushed += 1
         self._heap.append((priority, self._pushed, item))
-        self._places[item] = len(self._heap) - 1
+        self._positions[item] = len(self._heap) - 1
         self._rise(len(self._heap) - 1)
         return True
 
     def peek(self) -> Hashable | None:
-        """The first item; ``None`` if there is none."""
+        """Return the first item, or ``None`` if the queue is empty."""
         return self._heap[0][2] if self._heap else None
 
     def pop(self) -> Hashable:
-        """Take the first item out.
+        """Remove and return the first item.
 
         Raises:
             IndexError: the queue is empty.
@@ -50,67 +50,67 @@ class PriorityQueue:
         return first
 
     def priority(self, item: Hashable) -> int:
-        """An item's priority.
+        """Return the priority of an item.
 
         Raises:
-            KeyError: it is not in the queue.
+            KeyError: the item is not in the queue.
         """
-        return self._heap[self._places[item]][0]
+        return self._heap[self._positions[item]][0]
 
     def change(self, item: Hashable, priority: int) -> None:
-        """Give an item another priority; it keeps its turn among equals.
+        """Change the priority of an item, which keeps its position among items of equal priority.
 
         Raises:
-            KeyError: it is not in the queue.
+            KeyError: the item is not in the queue.
         """
-        place = self._places[item]
-        old, order, _ = self._heap[place]
-        self._heap[place] = (priority, order, item)
+        position = self._positions[item]
+        old, order, _ = self._heap[position]
+        self._heap[position] = (priority, order, item)
         if priority < old:
-            self._rise(place)
+            self._rise(position)
         else:
-            self._sink(place)
+            self._sink(position)
 
     def remove(self, item: Hashable) -> None:
-        """Take an item out, wherever it stands.
+        """Remove an item.
 
         Raises:
-            KeyError: it is not in the queue.
+            KeyError: the item is not in the queue.
         """
-        place = self._places[item]
-        self._swap(place, len(self._heap) - 1)
+        position = self._positions[item]
+        self._swap(position, len(self._heap) - 1)
         self._heap.pop()
-        del self._places[item]
-        if place < len(self._heap):
-            self._rise(place)
-            self._sink(place)
+        del self._positions[item]
+        if position < len(self._heap):
+            self._rise(position)
+            self._sink(position)
 
     def drain(self) -> Iterator[Hashable]:
-        """Take all items out, in order."""
+        """Remove all items, and yield them in order."""
         while self._heap:
             yield self.pop()
 
-    def _rise(self, place: int) -> None:
-        while place > 0:
-            parent = (place - 1) // 2
-            if self._heap[parent][:2] <= self._heap[place][:2]:
+    def _rise(self, position: int) -> None:
+        while position > 0:
+            parent = (position - 1) // 2
+            if self._heap[parent][:2] <= self._heap[position][:2]:
                 return
-            self._swap(parent, place)
-            place = parent
+            self._swap(parent, position)
+            position = parent
 
-    def _sink(self, place: int) -> None:
+    def _sink(self, position: int) -> None:
         while True:
-            least = place
-            for child in (2 * place + 1, 2 * place + 2):
+            least = position
+            for child in (2 * position + 1, 2 * position + 2):
                 if child < len(self._heap) and self._heap[child][:2] < self._heap[least][:2]:
                     least = child
-            if least == place:
+            if least == position:
                 return
-            self._swap(least, place)
-            place = least
+            self._swap(least, position)
+            position = least
 
     def _swap(self, one: int, other: int) -> None:
         heap = self._heap
         heap[one], heap[other] = heap[other], heap[one]
-        self._places[heap[one][2]] = one
-        self._places[heap[other][2]] = other
+        self._positions[heap[one][2]] = one
+        self._positions[heap[other][2]] = other

@@ -1,4 +1,4 @@
-"""What users of ``priority_queue`` rely on."""
+"""The behavior that users of ``priority_queue`` rely on."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from .priority_queue import PriorityQueue
 
 
 def queue(*priorities: int) -> PriorityQueue:
-    """A queue of the numbers 0, 1, 2, … with these priorities."""
+    """Return a queue of the numbers 0, 1, 2, … with these priorities."""
     made = PriorityQueue()
     for item, priority in enumerate(priorities):
         made.push(item, priority)
     return made
 
 
-def the_smallest_comes_first() -> object:
+def the_smallest_priority_comes_first() -> object:
     return list(queue(5, 1, 4, 2, 3).drain())
 
 
-def equals_come_in_the_order_of_pushing() -> object:
+def equal_priorities_come_in_order_of_pushing() -> object:
     return list(queue(1, 0, 1, 0, 1, 0, 0).drain())
 
 
@@ -25,23 +25,23 @@ def many_items_are_sorted() -> object:
     return list(queue(*(37 * number % 29 for number in range(25))).drain())
 
 
-def peeking_takes_nothing_out() -> object:
+def peeking_removes_nothing() -> object:
     made = queue(3, 1)
     return made.peek(), made.peek(), len(made)
 
 
-def nothing_to_see_in_an_empty_queue() -> object:
+def peeking_into_an_empty_queue() -> object:
     return queue().peek(), len(queue()), list(queue().drain())
 
 
-def nothing_to_take_out_of_an_empty_queue() -> object:
+def popping_from_an_empty_queue_is_refused() -> object:
     try:
         return queue().pop()
     except IndexError as error:
         return str(error)
 
 
-def pushing_says_what_is_new() -> object:
+def pushing_returns_whether_an_item_is_new() -> object:
     made = PriorityQueue()
     return made.push("a", 1), made.push("b", 1), made.push("a", 2), len(made)
 
@@ -65,7 +65,7 @@ def lowering_a_priority() -> object:
     return list(made.drain())
 
 
-def a_changed_item_keeps_its_turn_among_equals() -> object:
+def a_changed_item_keeps_its_position_among_equals() -> object:
     made = queue(5, 5, 5)
     made.change(0, 6)
     made.change(0, 5)
@@ -79,19 +79,19 @@ def removing_from_the_middle() -> object:
     return list(made.drain())
 
 
-def removing_the_last() -> object:
+def removing_the_last_item() -> object:
     made = queue(1, 2)
     made.remove(1)
     return len(made), made.peek(), 1 in made, 0 in made
 
 
-def what_moves_up_when_something_is_removed() -> object:
+def the_order_after_removing_an_item() -> object:
     made = queue(0, 10, 1, 11, 12, 2, 3)
     made.remove(3)
     return list(made.drain())
 
 
-def what_is_not_there_cannot_be_removed() -> object:
+def missing_items_cannot_be_removed() -> object:
     made = queue(1)
     try:
         made.remove("x")
@@ -100,7 +100,7 @@ def what_is_not_there_cannot_be_removed() -> object:
     return None
 
 
-def priorities_can_be_asked_for() -> object:
+def priorities_of_items() -> object:
     made = queue(7, 3, 5)
     return [made.priority(item) for item in range(3)]
 

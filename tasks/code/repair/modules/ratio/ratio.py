@@ -6,17 +6,17 @@ from collections.abc import Iterable
 
 
 def gcd(one: int, other: int) -> int:
-    """The greatest common divisor, by Euclid; never negative."""
+    """Return the greatest common divisor, by Euclid's algorithm; it is never negative."""
     while other:
         one, other = other, one % other
     return abs(one)
 
 
 class Ratio:
-    """``top / bottom`` in lowest terms, with a positive bottom.
+    """A fraction ``top / bottom`` in lowest terms, with a positive ``bottom``.
 
     Raises:
-        ZeroDivisionError: the bottom is zero.
+        ZeroDivisionError: ``bottom`` is zero.
     """
 
     def __init__(self, top: int, bottom: int = 1) -> None:
@@ -30,7 +30,7 @@ class Ratio:
 
     @classmethod
     def parse(cls, text: str) -> Ratio:
-        """Read ``3/4``, ``-2`` or ``1.25``."""
+        """Return the fraction in a text such as ``3/4``, ``-2`` or ``1.25``."""
         if "/" in text:
             top, bottom = text.split("/")
             return cls(int(top), int(bottom))
@@ -75,16 +75,16 @@ class Ratio:
         return Ratio(self.top**exponent, self.bottom**exponent)
 
     def floor(self) -> int:
-        """The largest whole number that is not greater."""
+        """Return the largest integer that is not greater."""
         return self.top // self.bottom
 
     def round(self) -> int:
-        """The nearest whole number; halves go away from zero."""
+        """Return the nearest integer; halves are rounded away from zero."""
         nearest = (2 * abs(self.top) + self.bottom) // (2 * self.bottom)
         return nearest if self.top >= 0 else -nearest
 
     def continued(self) -> list[int]:
-        """The terms of its continued fraction."""
+        """Return the terms of the continued fraction."""
         terms, top, bottom = [], self.top, self.bottom
         while bottom:
             whole, rest = divmod(top, bottom)
@@ -93,7 +93,7 @@ class Ratio:
         return terms
 
     def decimal(self) -> str:
-        """Its decimal expansion, the period in brackets: 1/6 is ``0.1(6)``."""
+        """Return the decimal expansion, with the period in parentheses: 1/6 is ``0.1(6)``."""
         sign = "-" if self.top < 0 else ""
         whole, rest = divmod(abs(self.top), self.bottom)
         if rest == 0:
@@ -109,7 +109,7 @@ class Ratio:
 
 
 def from_continued(terms: list[int]) -> Ratio:
-    """The fraction of these terms."""
+    """Return the value of a continued fraction."""
     value = Ratio(terms[-1])
     for term in reversed(terms[:-1]):
         value = Ratio(term) + Ratio(1) / value
@@ -117,7 +117,7 @@ def from_continued(terms: list[int]) -> Ratio:
 
 
 def mean(values: Iterable[Ratio]) -> Ratio:
-    """The arithmetic mean; of nothing it is 0."""
+    """Return the arithmetic mean, or 0 without values."""
     total, count = Ratio(0), 0
     for value in values:
         total, count = total + value, count + 1

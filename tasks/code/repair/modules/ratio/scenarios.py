@@ -1,4 +1,4 @@
-"""What users of ``ratio`` rely on."""
+"""The behavior that users of ``ratio`` rely on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def common_divisors() -> object:
     return [gcd(12, 18), gcd(-12, 18), gcd(7, 0), gcd(0, 5), gcd(0, 0), gcd(13, 8), gcd(4, -6)]
 
 
-def lowest_terms() -> object:
+def fractions_are_in_lowest_terms() -> object:
     return [repr(Ratio(6, 8)), repr(Ratio(-6, 8)), repr(Ratio(6, -8)), repr(Ratio(-6, -8)), repr(Ratio(0, 5))]
 
 
@@ -17,7 +17,7 @@ def whole_numbers_have_no_denominator() -> object:
     return repr(Ratio(8, 4)), repr(Ratio(-3)), Ratio(8, 4).bottom
 
 
-def nothing_is_divided_by_zero() -> object:
+def a_denominator_of_zero_is_refused() -> object:
     refused = []
     for top, bottom in ((1, 0), (0, 0)):
         try:
@@ -27,19 +27,19 @@ def nothing_is_divided_by_zero() -> object:
     return refused
 
 
-def written_fractions() -> object:
+def fractions_are_parsed() -> object:
     return [repr(Ratio.parse(text)) for text in ("3/4", "-10/4", "7", "1.25", "-0.5", " 2.50 ", "10.05")]
 
 
-def equal_fractions_are_one() -> object:
+def equality_of_fractions() -> object:
     return Ratio(1, 2) == Ratio(2, 4), Ratio(1, 2) == Ratio(1, 3), Ratio(1) == 1, len({Ratio(1, 2), Ratio(3, 6)})
 
 
-def order() -> object:
+def order_of_fractions() -> object:
     return [Ratio(1, 2) < Ratio(2, 3), Ratio(1, 2) < Ratio(1, 2), Ratio(-1, 2) < Ratio(1, 3), Ratio(3) < Ratio(5, 2)]
 
 
-def order_with_equals() -> object:
+def order_of_equal_fractions() -> object:
     return [Ratio(1, 2) <= Ratio(2, 4), Ratio(2, 3) <= Ratio(1, 2), Ratio(-1) <= Ratio(0)]
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 ESCAPE = "\\"
 SHORTEST = 4
-"""Runs that are shorter are cheaper as they are."""
+"""Length of the shortest run that is encoded; a code for a shorter run would not save anything."""
 
 
 class CodingError(ValueError):
-    """What was to be decoded is no code."""
+    """Raised when a text cannot be encoded or decoded."""
 
 
 def runs(text: str) -> list[tuple[str, int]]:
-    """Characters with how often each follows itself."""
+    """Return the runs of equal characters, as pairs of character and length."""
     found: list[tuple[str, int]] = []
     for character in text:
         if found and found[-1][0] == character:
@@ -23,7 +23,7 @@ def runs(text: str) -> list[tuple[str, int]]:
 
 
 def encode(text: str) -> str:
-    """Long runs become ``\\count;character``; the escape itself is always written as a run."""
+    """Replace long runs by ``\\count;character``; the escape character is always encoded as a run."""
     parts = []
     for character, count in runs(text):
         if count >= SHORTEST or character == ESCAPE:
@@ -34,39 +34,43 @@ def encode(text: str) -> str:
 
 
 def decode(code: str) -> str:
-    """What ``encode`` made a code of.
+    """Return the text that ``encode`` has encoded.
 
     Raises:
-        CodingError: a run is cut off, or its count is not a positive number.
+        CodingError: a run is incomplete, or its count is not a positive number.
     """
-    text, place = "", 0
-    while place < len(code):
-        if code[place] != ESCAPE:
-            text += code[place]
-            place += 1
+    text, position = "", 0
+    while position < len(code):
+        if code[position] != ESCAPE:
+            text += code[position]
+            position += 1
             continue
-        end = code.find(";", place)
+        end = code.find(";", position)
         if end < 0 or end + 1 >= len(code):
-            raise CodingError(f"the run at {place} is cut off")
-        count = code[place + 1 : end]
+            raise CodingError(f"the run at {position} is incomplete")
+        count = code[position + 1 : end]
         if not count.isdigit() or int(count) == 0:
-            raise CodingError(f"{count!r} is not how often a run can be")
+            raise CodingError(f"{count!r} is not a valid count")
         text += code[end + 1] * int(count)
-        place = end + 2
+        position = end + 2
     return text
 
 
 def saved(text: str) -> int:
-    """How many characters coding saves; negative if it costs some."""
+    """Return how many characters encoding saves; negative if the code is longer."""
     return len(text) - len(encode(text))
 
 
 def bits_to_lengths(bits: str) -> list[int]:
-    """Lengths of runs of zeros and ones in turn; the first counts zeros and may be 0."""
+    """Return the lengths of alternating runs of zeros and ones; the first counts zeros and may be 0.
+
+    Raises:
+        CodingError: a character is not a bit.
+    """
     lengths, expected = [0], "0"
     for bit in bits:
         if bit not in "01":
-            raise CodingError(f"{bit!r} is no bit")
+            raise CodingError(f"{bit!r} is not a bit")
         if bit != expected:
             lengths.append(0)
             expected = bit
@@ -75,23 +79,27 @@ def bits_to_lengths(bits: str) -> list[int]:
 
 
 def lengths_to_bits(lengths: list[int]) -> str:
-    """What ``bits_to_lengths`` made lengths of."""
+    """Return the bits of alternating runs of zeros and ones, the inverse of ``bits_to_lengths``."""
     return "".join(("0", "1")[index % 2] * length for index, length in enumerate(lengths))
 
 
 def longest(text: str) -> tuple[str, int, int] | None:
-    """Character, place and length of the longest run, the first of equal ones."""
+    """Return the character, position and length of the longest run; of equal runs, the first."""
     best: tuple[str, int, int] | None = None
-    place = 0
+    position = 0
     for character, count in runs(text):
         if best is None or count > best[2]:
-            best = (character, place, count)
-        place += count
+            best = (character, position, count)
+        position += count
     return best
 
 
 def pack_row(row: list[int], limit: int = 127) -> list[int]:
-    """A row of pixels as in PackBits: a count above 0 repeats the next value, one below 0 copies so many."""
+    """Pack a row of pixels as in PackBits.
+
+    A positive count repeats the next value; a negative one is followed by that many single values. No count exceeds
+    ``limit``.
+    """
     packed: list[int] = []
     single: list[int] = []
 
@@ -101,31 +109,31 @@ def pack_row(row: list[int], limit: int = 127) -> list[int]:
             packed.extend([-len(part), *part])
             del single[:limit]
 
-    place = 0
-    while place < len(row):
-        end = place
-        while end < len(row) and row[end] == row[place] and end - place < limit:
+    position = 0
+    while position < len(row):
+        end = position
+        while end < len(row) and row[end] == row[position] and end - position < limit:
             end += 1
-        if end - place > 1:
+        if end - position > 1:
             flush()
-            packed.extend([end - place, row[place]])
+            packed.extend([end - position, row[position]])
         else:
-            single.append(row[place])
-        place = end
+            single.append(row[position])
+        position = end
     flush()
     return packed
 
 
 def unpack_row(packed: list[int]) -> list[int]:
-    """What ``pack_row`` made of a row."""
+    """Return the row that ``pack_row`` has packed."""
     row: list[int] = []
-    place = 0
-    while place < len(packed):
-        count = packed[place]
+    position = 0
+    while position < len(packed):
+        count = packed[position]
         if count > 0:
-            row.extend([packed[place + 1]] * count)
-            place += 2
+            row.extend([packed[position + 1]] * count)
+            position += 2
         else:
-            row.extend(packed[place + 1 : place + 1 - count])
-            place += 1 - count
+            row.extend(packed[position + 1 : position + 1 - count])
+            position += 1 - count
     return row

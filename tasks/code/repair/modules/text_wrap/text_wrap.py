@@ -1,4 +1,4 @@
-"""Laying out plain text in columns of a fixed width."""
+"""Lay out plain text in lines and columns of a fixed width."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most ``width`` characters, broken at spaces; longer words are cut.
+    """Return lines of at most ``width`` characters, broken at spaces; longer words are cut.
 
     Raises:
         ValueError: the width is not positive.
@@ -31,7 +31,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def justify(line: str, width: int) -> str:
-    """The line filled up to ``width`` by wider gaps, the left ones first; a single word stays."""
+    """Widen the gaps of a line to fill ``width``, from the left; a single word is not changed."""
     words = line.split()
     if len(words) < 2:
         return " ".join(words)
@@ -47,22 +47,22 @@ def justify(line: str, width: int) -> str:
 
 
 def paragraph(text: str, width: int, first: int = 0) -> str:
-    """Justified text whose first line is indented and whose last line is left ragged."""
+    """Return justified text with its first line indented by ``first`` and its last line not justified."""
     lines = wrap("\0" * first + text.lstrip(), width)
     last = len(lines) - 1
-    laid = [line if index == last else justify(line, width) for index, line in enumerate(lines)]
-    return "\n".join(laid).replace("\0", " ")
+    justified = [line if index == last else justify(line, width) for index, line in enumerate(lines)]
+    return "\n".join(justified).replace("\0", " ")
 
 
-def centre(line: str, width: int, fill: str = " ") -> str:
-    """The line in the middle; the odd character goes to the right."""
+def center(line: str, width: int, fill: str = " ") -> str:
+    """Center a line; an odd fill character goes to the right."""
     spare = max(0, width - len(line))
     left = spare // 2
     return fill * left + line + fill * (spare - left)
 
 
 def shorten(text: str, width: int, mark: str = "...") -> str:
-    """The text on one line, cut after a whole word and marked if it is too long."""
+    """Return the text on one line; if it is too long, cut it after a whole word and append ``mark``."""
     line = " ".join(text.split())
     if len(line) <= width:
         return line
@@ -76,7 +76,7 @@ def shorten(text: str, width: int, mark: str = "...") -> str:
 
 
 def table(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:
-    """Rows with every column as wide as its longest cell; the last column is not padded."""
+    """Return rows as lines whose columns are as wide as their longest cells, without trailing spaces."""
     columns = max((len(row) for row in rows), default=0)
     widths = [max((len(row[index]) for row in rows if index < len(row)), default=0) for index in range(columns)]
     lines = []

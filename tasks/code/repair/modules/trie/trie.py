@@ -1,4 +1,4 @@
-"""Words in a tree by their letters, each with a count."""
+"""A prefix tree of words with counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 
 class Node:
-    """A letter's place in the tree; ``count`` is how often a word ends here."""
+    """A node of the tree; ``count`` is the number of occurrences of the word that ends here."""
 
     __slots__ = ("children", "count")
 
@@ -16,7 +16,7 @@ class Node:
 
 
 class Trie:
-    """A bag of words that knows their beginnings."""
+    """A multiset of words that can be searched by prefix."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         self._root = Node()
@@ -25,34 +25,34 @@ class Trie:
             self.add(word)
 
     def __len__(self) -> int:
-        """How many different words there are."""
+        """Return the number of different words."""
         return self._size
 
     def __contains__(self, word: str) -> bool:
         return self.count(word) > 0
 
     def add(self, word: str, times: int = 1) -> int:
-        """Put a word in; how often it is there now."""
+        """Add a word, and return its count."""
         node = self._root
-        for letter in word:
-            node = node.children.setdefault(letter, Node())
+        for character in word:
+            node = node.children.setdefault(character, Node())
         if node.count == 0:
             self._size += 1
         node.count += times
         return node.count
 
     def count(self, word: str) -> int:
-        """How often a word is there."""
+        """Return the count of a word; 0 if it is missing."""
         node = self._find(word)
         return node.count if node else 0
 
     def remove(self, word: str) -> bool:
-        """Take a word out, however often it is there; whether it was."""
+        """Remove all occurrences of a word, and return whether there was one."""
         path = [self._root]
-        for letter in word:
-            if letter not in path[-1].children:
+        for character in word:
+            if character not in path[-1].children:
                 return False
-            path.append(path[-1].children[letter])
+            path.append(path[-1].children[character])
         if path[-1].count == 0:
             return False
         path[-1].count = 0
@@ -64,7 +64,7 @@ class Trie:
         return True
 
     def with_prefix(self, prefix: str, limit: int = 0) -> list[str]:
-        """Words that begin so, by name; at most ``limit`` if it is not 0."""
+        """Return the words with a prefix in alphabetical order; at most ``limit`` unless it is 0."""
         node = self._find(prefix)
         if node is None:
             return []
@@ -76,35 +76,35 @@ class Trie:
         return found
 
     def longest_prefix(self, text: str) -> str:
-        """The longest word that the text begins with; empty if there is none."""
+        """Return the longest word that the text begins with, or an empty string."""
         node, best = self._root, ""
-        for index, letter in enumerate(text):
-            if letter not in node.children:
+        for index, character in enumerate(text):
+            if character not in node.children:
                 break
-            node = node.children[letter]
+            node = node.children[character]
             if node.count:
                 best = text[: index + 1]
         return best
 
     def matching(self, pattern: str) -> list[str]:
-        """Words of a pattern in which ``?`` stands for any letter."""
+        """Return the words that match a pattern, in which ``?`` stands for any character."""
         alive = [("", self._root)]
-        for letter in pattern:
+        for character in pattern:
             alive = [
                 (word + each, node.children[each])
                 for word, node in alive
                 for each in sorted(node.children)
-                if letter in ("?", each)
+                if character in ("?", each)
             ]
         return [word for word, node in alive if node.count]
 
     def most_common(self, prefix: str = "") -> str | None:
-        """The word that is there most often, of those that begin so; of equal ones the first by name."""
+        """Return the word with the largest count among those with a prefix; of equal counts, the first word."""
         words = self.with_prefix(prefix)
         return min(words, key=lambda word: (-self.count(word), word)) if words else None
 
     def nodes(self) -> int:
-        """Places in the tree, its root included."""
+        """Return the number of nodes, including the root."""
         waiting, counted = [self._root], 0
         while waiting:
             counted += 1
@@ -113,14 +113,14 @@ class Trie:
 
     def _find(self, prefix: str) -> Node | None:
         node = self._root
-        for letter in prefix:
-            if letter not in node.children:
+        for character in prefix:
+            if character not in node.children:
                 return None
-            node = node.children[letter]
+            node = node.children[character]
         return node
 
     def _below(self, node: Node, word: str) -> Iterator[str]:
         if node.count:
             yield word
-        for letter in sorted(node.children):
-            yield from self._below(node.children[letter], word + letter)
+        for character in sorted(node.children):
+            yield from self._below(node.children[character], word + character)
