@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import pickle
-import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +18,10 @@ from ...inference.policy_service import PolicyConnection
 from ..branching import play_tree
 from ..packed import pack
 from ..playing import play_request
-from ..pool import EnvPool
 from ..stats import RunStats
 from .agents import unpacked_agent
 from .lease import Lease, Played, WorkerSetup, versions
+from .node import extend_path, first_line, opened_pool
 
 AGENTS = 4
 """Number of agents that a worker keeps."""
@@ -44,21 +43,19 @@ class Worker:
         """Receive what all episodes share; return an error in one line, or nothing.
 
         Args:
-            path: folders from which the driver imports; those that exist here are searched last.
+            path: folders from which the driver imports; see ``extend_path``.
             setup: a pickled ``WorkerSetup``.
         """
-        sys.path += [folder for folder in path if folder not in sys.path and os.path.isdir(folder)]  # noqa: ASYNC240
+        extend_path(path)
         try:
             self._setup = cloudpickle.loads(setup)
-            self._pool = EnvPool(
-                self._setup.env_id, self._setup.build, self._setup.isolation, dict(self._setup.env_kwargs)
-            )
+            self._pool = opened_pool(self._setup)
             self._connection = PolicyConnection(self._setup.service, self._setup.key)
             self._slots = asyncio.Semaphore(self._setup.seats)
             host = await self._pool.take()
             self._pool.give(host, reusable=True)
         except Exception as error:
-            return f"{type(error).__name__}: {error}".partition("\n")[0]
+            return first_line(f"{type(error).__name__}: {error}")
         return ""
 
     async def play(self, lease: Lease, agents: Sequence[Any]) -> bytes:

@@ -17,6 +17,7 @@ from ...errors import InfrastructureError, TurnwiseError, UsageError
 from ...logs import event
 from ..options import RolloutsConfig
 from .lease import versions
+from .node import first_line
 from .worker import Worker
 
 LOG = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ class Workers:
                 event(
                     LOG,
                     "worker lost",
-                    f"a worker died with {worker.leases} episodes, which others play again: {_first_line(why)}",
+                    f"a worker died with {worker.leases} episodes, which others play again: {first_line(why)}",
                     {"pid": worker.pid, "episodes": worker.leases},
                     level=logging.WARNING,
                 )
@@ -146,7 +147,7 @@ class Workers:
             except (UsageError, InfrastructureError) as error:
                 await self._stop_run(error)
             except (RayError, TimeoutError, OSError) as error:
-                event(LOG, "worker lost", f"a worker could not start: {_first_line(error)}")
+                event(LOG, "worker lost", f"a worker could not start: {first_line(error)}")
             finally:
                 await self._ended(actor)
             self.deaths += 1
@@ -176,11 +177,9 @@ class Workers:
                     )
             found = dict(ready.result())
         except RayActorError as error:
-            if "ModuleNotFoundError" in str(error) or "ImportError" in str(error):
+            if cause := import_error(error):
                 own = versions()["Turnwise"]
-                raise UsageError(
-                    f"the workers cannot import Turnwise ({_cause(error)}): install version {own} there"
-                ) from None
+                raise UsageError(f"the workers cannot import Turnwise ({cause}): install version {own} there") from None
             raise
         finally:
             ready.cancel()
@@ -283,13 +282,13 @@ async def awaited(reference: Any) -> Any:
     return await reference
 
 
-def _cause(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if "Error:" in line]
-    return lines[-1] if lines else _first_line(error)
-
-
-def _first_line(said: object) -> str:
-    return str(said).partition("\n")[0]
+def import_error(error: BaseException) -> str:
+    """Return the line of an error that says which module a process cannot import; empty if it is another error."""
+    text = str(error)
+    if "ModuleNotFoundError" not in text and "ImportError" not in text:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if "Error:" in line]
+    return lines[-1] if lines else first_line(error)
 
 
 def _public(resources: Mapping[str, float]) -> str:
