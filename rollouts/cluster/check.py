@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ from ..engine import portable_pool
 from ..options import Isolation, RolloutsConfig
 from ..pool import EnvPool, EnvSource
 from .connection import ClusterConnection
+from .keeper import awaited, import_error
 from .lease import WorkerSetup, versions
 from .node import Look, first_line, look
-from .workers import awaited, import_error
+from .nodes import room_of
 
 ANSWER = 120.0
 """Seconds for a node to start a process that looks around, which may first have to unpack a ``runtime_env``."""
@@ -97,18 +97,6 @@ async def check_nodes(wanted: Wanted) -> list[NodeReport]:
     return sorted(reports, key=lambda report: (not report.head, report.address))
 
 
-def room_of(resources: Mapping[str, float], needs: Mapping[str, float], workers: int) -> int:
-    """Return how many workers a node has room for, at most ``workers``.
-
-    Args:
-        resources: resources of the node.
-        needs: resources of one worker.
-        workers: number of workers of the run.
-    """
-    rooms = [math.floor(resources.get(name, 0.0) / amount + 1e-9) for name, amount in needs.items() if amount]
-    return min([workers, *rooms])
-
-
 def missing(reports: list[NodeReport], rollouts: RolloutsConfig, run: str) -> str:
     """Return in one line what the nodes lack for a run; empty if nothing is missing.
 
@@ -122,6 +110,8 @@ def missing(reports: list[NodeReport], rollouts: RolloutsConfig, run: str) -> st
         each = "; ".join(f"{report.address} {', '.join(report.lacks)}" for report in lacking)
         return f"{len(lacking)} of {len(reports)} nodes cannot play {run}: {each}"
     room = sum(report.workers for report in reports)
+    if rollouts.workers_per_node is not None:
+        return "" if room else f"no node has room for a worker of {run}, which needs {dict(rollouts.resources)}"
     if room < rollouts.workers:
         return f"the cluster has room for {room} of the {rollouts.workers} workers of {run} (rollouts.workers)"
     return ""
@@ -138,21 +128,22 @@ async def _report(node: Mapping[str, Any], wanted: Wanted, setup: bytes) -> Node
     """Look at a node. One that cannot have a worker need not be able to play."""
     resources = dict(node["Resources"])
     head = "node:__internal_head__" in resources
-    room = room_of(resources, wanted.rollouts.resources, wanted.rollouts.workers)
+    rollouts = wanted.rollouts
+    room = room_of(resources, rollouts.resources, rollouts.workers_per_node or rollouts.workers)
     plays = setup if room else b""
     options: dict[str, Any] = {
         "num_cpus": 0,
         "max_retries": 0,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
     }
-    if wanted.rollouts.runtime_env:
-        options["runtime_env"] = wanted.rollouts.runtime_env
+    if rollouts.runtime_env:
+        options["runtime_env"] = rollouts.runtime_env
     limit = wanted.env_timeout or ANSWER
     call = ray.remote(look).options(**options).remote(list(sys.path), plays, wanted.task, limit)
     found: Look | None = None
     try:
-        found = await asyncio.wait_for(awaited(call), ANSWER + limit)
-        lacks = tuple(_lacks(found))
+        seen: Look = await asyncio.wait_for(awaited(call), ANSWER + limit)
+        found, lacks = seen, tuple(_lacks(seen, room * (rollouts.worker_memory or 0)))
     except TimeoutError:
         ray.cancel(call, force=True)
         lacks = (f"gave no answer within {ANSWER + limit:g} s",)
@@ -162,7 +153,7 @@ async def _report(node: Mapping[str, Any], wanted: Wanted, setup: bytes) -> Node
     return NodeReport(str(node["NodeManagerAddress"]), head, resources, room, found, lacks)
 
 
-def _lacks(found: Look) -> list[str]:
+def _lacks(found: Look, memory: float) -> list[str]:
     lacks = [
         f"has {name} {found.versions.get(name)} and the driver {own}"
         for name, own in versions().items()
@@ -170,6 +161,11 @@ def _lacks(found: Look) -> list[str]:
     ]
     if found.disk < LEAST_DISK:
         lacks.append(f"has {found.disk / 2**20:.0f} MiB of disk left for temporary files")
+    if memory > found.memory[1]:
+        lacks.append(
+            f"has {found.memory[1] / 1e9:.1f} GB of memory, and its workers may use {memory / 1e9:.1f} "
+            "(rollouts.worker_memory)"
+        )
     if found.problem:
         lacks.append(f"cannot start an episode ({found.problem})")
     return lacks

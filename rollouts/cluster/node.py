@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -75,6 +76,18 @@ def look(path: Sequence[str], setup: bytes, task: TaskSpec | None, limit: float)
 def extend_path(path: Sequence[str]) -> None:
     """Search the driver's folders that exist here, last."""
     sys.path += [folder for folder in path if folder not in sys.path and os.path.isdir(folder)]
+
+
+def used_memory() -> int:
+    """Return the bytes of memory that this process and all processes below it occupy."""
+    import psutil
+
+    own = psutil.Process()
+    used = 0
+    for process in (own, *own.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it ended meanwhile
+            used += int(process.memory_info().rss)
+    return used
 
 
 def opened_pool(setup: WorkerSetup) -> EnvPool:

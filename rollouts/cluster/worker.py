@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
+import ray
 
 from ...agents.agent import Agent
 from ...errors import ContractError, TurnwiseError
@@ -21,7 +22,7 @@ from ..playing import play_request
 from ..stats import RunStats
 from .agents import unpacked_agent
 from .lease import Lease, Played, WorkerSetup, versions
-from .node import extend_path, first_line, opened_pool
+from .node import extend_path, first_line, opened_pool, used_memory
 
 AGENTS = 4
 """Number of agents that a worker keeps."""
@@ -36,8 +37,9 @@ class Worker:
         self._playing: dict[str, asyncio.Task[Played]] = {}
 
     async def versions(self) -> dict[str, str]:
-        """Return the versions that must equal the driver's, and the process id."""
-        return versions() | {"pid": str(os.getpid())}
+        """Return the versions that must equal the driver's, the process id, and the node's id and address."""
+        node, address = ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address()
+        return versions() | {"pid": str(os.getpid()), "node": str(node), "address": str(address)}
 
     async def open(self, path: Sequence[str], setup: bytes) -> str:
         """Receive what all episodes share; return an error in one line, or nothing.
@@ -81,9 +83,9 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def ping(self) -> int:
-        """Return the number of leases that are played."""
-        return len(self._playing)
+    async def ping(self, measure: bool = False) -> tuple[int, int]:
+        """Return the number of leases that are played and, to ``measure``, the bytes of memory that all this uses."""
+        return len(self._playing), await asyncio.to_thread(used_memory) if measure else 0
 
     async def close(self) -> None:
         """Stop everything, and close the environments."""

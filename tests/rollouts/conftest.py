@@ -22,7 +22,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture
 async def pool(cluster: Any) -> AsyncIterator[Any]:
-    opened = pool_of(on(), ENV)
+    opened: Any = pool_of(on(), ENV)
     yield opened
     await opened.close()
     assert opened.open == 0

@@ -28,10 +28,12 @@ from turnwise.rollouts.runner import run_episodes
 from turnwise.rollouts.stats import RunStats
 
 ray = pytest.importorskip("ray", reason="turnwise[ray] is not installed")
+from turnwise.rollouts.cluster import keeper as cluster_keeper  # noqa: E402
 from turnwise.rollouts.cluster import pool as cluster_pool  # noqa: E402
-from turnwise.rollouts.cluster import workers as cluster_workers  # noqa: E402
+from turnwise.rollouts.cluster.circuit import Circuit  # noqa: E402
+from turnwise.rollouts.cluster.keeper import LiveWorker  # noqa: E402
 from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
-from turnwise.rollouts.cluster.workers import LiveWorker, Workers  # noqa: E402
+from turnwise.rollouts.cluster.workers import Workers  # noqa: E402
 
 from .ray_cluster import ENV, LIMIT, NODE, STORE, on, played, slow_oracle, some_ended, tasks, timeless  # noqa: E402
 
@@ -143,7 +145,7 @@ async def test_an_early_end_stops_the_workers_episodes(pool: ClusterPool) -> Non
 
     assert pool.open == 0
     pings = [worker.actor.ping.remote() for worker in pool.workers]
-    assert set(await asyncio.gather(*(cluster_workers.awaited(each) for each in pings))) == {0}
+    assert set(await asyncio.gather(*(cluster_keeper.awaited(each) for each in pings))) == {(0, 0)}
 
 
 async def test_an_agents_bug_stops_the_run_with_its_error(pool: ClusterPool) -> None:
@@ -179,6 +181,7 @@ async def test_a_worker_that_has_just_died_gets_no_more_episodes() -> None:
     config, idle = on(workers=2), asyncio.Condition()
     workers = Workers.__new__(Workers)
     workers._config, workers._fatal, workers._changed = config, None, idle
+    workers._choosy, workers.nodes = 0, Circuit()
     dead, alive = LiveWorker(None, 2, 1), LiveWorker(None, 2, 2)
     workers.live, alive.leases = [dead, alive], 1
     dead.lost.set_result("killed")
@@ -202,7 +205,7 @@ def test_resources_that_do_not_exist(cluster: Any) -> None:
 async def test_other_versions_on_the_workers_are_refused_with_both_named(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_workers, "versions", lambda: {"Python": "3.99.1", "Turnwise": "0.1.0"})
+    monkeypatch.setattr(cluster_keeper, "versions", lambda: {"Python": "3.99.1", "Turnwise": "0.1.0"})
     own = pool_of(on(workers=1), ENV)
     here = ".".join(map(str, sys.version_info[:3]))
 
