@@ -47,14 +47,15 @@ class Lease:
         attempt: number of workers that have had this lease, this one included.
         agent: digest of the agent.
         options: options of the run.
-        strategy: strategy that decides where the episodes of the task branch, if they do.
+        strategy: pickled strategy that decides where the episodes of the task branch, if they do. Workers keep the
+            object by its bytes: one that has read a store need not read it for every task.
     """
 
     request: EpisodeRequest
     attempt: int
     agent: str
     options: RunOptions
-    strategy: Any = None
+    strategy: bytes | None = None
 
     @property
     def key(self) -> str:

@@ -107,7 +107,11 @@ class ClusterPool(RemotePool):
     async def play_tree(
         self, request: EpisodeRequest, strategy: Any, agent: Agent, options: RunOptions, stats: RunStats
     ) -> list[Episode]:
-        return await self._leased(Lease(request, 0, "", self._plain(options), strategy), agent, stats)
+        try:
+            data = bytes(cloudpickle.dumps(strategy))
+        except Exception as error:
+            raise UsageError(f"strategy {type(strategy).__name__} cannot be sent to workers ({error})") from None
+        return await self._leased(Lease(request, 0, "", self._plain(options), data), agent, stats)
 
     async def close(self) -> None:
         """Close the workers and leave the cluster."""

@@ -24,8 +24,8 @@ from .agents import unpacked_agent
 from .lease import Lease, Played, WorkerSetup, versions
 from .node import extend_path, first_line, opened_pool, used_memory
 
-AGENTS = 4
-"""Number of agents that a worker keeps."""
+KEPT = 4
+"""Number of agents that a worker keeps, and of strategies."""
 
 
 class Worker:
@@ -34,6 +34,7 @@ class Worker:
     def __init__(self) -> None:
         self._setup: WorkerSetup | None = None
         self._agents: OrderedDict[str, Agent] = OrderedDict()
+        self._strategies: dict[bytes, Any] = {}
         self._playing: dict[str, asyncio.Task[Played]] = {}
 
     async def versions(self) -> dict[str, str]:
@@ -101,12 +102,21 @@ class Worker:
             if lease.strategy is None:
                 episodes = [await play_request(lease.request, self._pool, agent, lease.options, stats)]
             else:
+                strategy = self._strategy(lease.strategy)
                 episodes = await play_tree(
-                    lease.request, self._pool, lease.strategy, agent, lease.options, stats, self._slots
+                    lease.request, self._pool, strategy, agent, lease.options, stats, self._slots
                 )
             return Played(lease.key, pack(episodes), stats.retries, stats.failures)
         except TurnwiseError as error:
             return Played(lease.key, error=(type(error).__name__, str(error)))
+
+    def _strategy(self, data: bytes) -> Any:
+        """Return a strategy, the same object for the same bytes."""
+        if data not in self._strategies:
+            while len(self._strategies) >= KEPT:
+                del self._strategies[next(iter(self._strategies))]
+            self._strategies[data] = cloudpickle.loads(data)
+        return self._strategies[data]
 
     async def _agent(self, digest: str, agents: Sequence[Any]) -> Agent:
         if digest not in self._agents:
@@ -120,6 +130,6 @@ class Worker:
                         "there, or set rollouts.runtime_env"
                     ) from error
         self._agents.move_to_end(digest)
-        while len(self._agents) > AGENTS:
+        while len(self._agents) > KEPT:
             self._agents.popitem(last=False)
         return self._agents[digest]

@@ -7,6 +7,7 @@ import itertools
 import pickle
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 import turnwise as tw
 from turnwise.agents.scripted import OracleAgent
 from turnwise.envs.registry import make
+from turnwise.rollouts import branching_restart
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.rollouts.engine import portable_pool
 from turnwise.rollouts.episode import Episode, Outcome
@@ -33,6 +35,7 @@ from turnwise.rollouts.cluster import pool as cluster_pool  # noqa: E402
 from turnwise.rollouts.cluster.keeper import LiveWorker  # noqa: E402
 from turnwise.rollouts.cluster.lease import Lease, Played  # noqa: E402
 from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
+from turnwise.rollouts.cluster.worker import KEPT, Worker  # noqa: E402
 from turnwise.rollouts.cluster.workers import Workers  # noqa: E402
 
 ENV = "turnwise/Maze-v0"
@@ -234,3 +237,22 @@ async def test_a_cancelled_tree_counts_each_of_its_episodes(cluster_pool_of: Any
     assert stats.outcomes[Outcome.CANCELLED] == 5
     assert pool.open == 0
     await pool.close()
+
+
+def test_a_worker_keeps_a_strategy_with_what_it_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    turn = SimpleNamespace(sent=True)
+    stored = SimpleNamespace(trainable=True, success=True, turns=(turn, turn))
+
+    def load(store: str) -> list[Any]:
+        reads.append(store)
+        return [stored]
+
+    monkeypatch.setattr(branching_restart, "load_episodes", load)
+    worker, strategy = Worker(), branching_restart.PrefixRestarts(store="s")
+    for _ in range(3):
+        assert len(worker._strategy(pickle.dumps(strategy)).prefixes) == 1
+    assert reads == ["s"], "a store is read once, not for each task"
+    for number in range(2 * KEPT):
+        worker._strategy(pickle.dumps(StateValues(rollouts=number + 1)))
+    assert len(worker._strategies) == KEPT, "a worker does not grow with the strategies of a run"
