@@ -32,7 +32,7 @@ def cluster() -> Iterator[None]:
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
-    """What a run logged, without what measures the machine."""
+    """Return the metrics of a run, except for those of the machine."""
     lines = read_metrics(folder / "metrics.jsonl")
     return [{name: value for name, value in line.items() if not name.startswith(MACHINE)} for line in lines]
 
