@@ -21,7 +21,7 @@ from .connection import ClusterConnection
 from .keeper import awaited, import_error
 from .lease import WorkerSetup, versions
 from .node import Look, first_line, look
-from .nodes import room_of
+from .room import room_of
 
 ANSWER = 120.0
 """Seconds for a node to start a process that looks around, which may first have to unpack a ``runtime_env``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import ray
 
 from ..options import RolloutsConfig
+from .room import room_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,3 @@ def slots_of(config: RolloutsConfig, nodes: Nodes) -> set[Slot]:
         if node not in nodes.draining
         for number in range(room_of(resources, config.resources, config.workers_per_node))
     }
-
-
-def room_of(resources: Mapping[str, float], needs: Mapping[str, float], workers: int) -> int:
-    """Return how many workers a node has room for, at most ``workers``.
-
-    Args:
-        resources: resources of the node.
-        needs: resources of one worker.
-        workers: number of workers of the run.
-    """
-    rooms = [math.floor(resources.get(name, 0.0) / amount + 1e-9) for name, amount in needs.items() if amount]
-    return min([workers, *rooms])

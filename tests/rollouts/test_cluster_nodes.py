@@ -25,8 +25,8 @@ from turnwise.tasks.family import SeededFamily
 ray = pytest.importorskip("ray", reason="turnwise[ray] is not installed")
 from turnwise.rollouts.cluster.check import NodeReport, Wanted, check_nodes, missing  # noqa: E402
 from turnwise.rollouts.cluster.keeper import awaited  # noqa: E402
-from turnwise.rollouts.cluster.nodes import room_of  # noqa: E402
 from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
+from turnwise.rollouts.cluster.room import room_of  # noqa: E402
 
 from .ray_cluster import ENV, LIMIT, NODE, STORE, on, played, slow_oracle, tasks  # noqa: E402
 
