@@ -76,7 +76,7 @@ OWN: dict[str, dict[str, Any]] = {
 PER_STEP, STEPS = 16, 30
 """Episodes of a step, and steps after which the number of kills is looked at."""
 CLONING: dict[str, Any] = {
-    "steps": 12,
+    "steps": 22,
     "batch": 32,
     "optimizer.lr": 3e-3,
     "nano.size": "0.1M",
