@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,7 @@ from rich.table import Table
 
 from ..errors import UsageError
 from ..inference.hardware import GPUS, Gpu
-from ..trainers.options import configured, located, settled
-from ..trainers.registry import ALGORITHMS
+from ..trainers.options import algorithm_of, configured, located, settled
 from .terminal import complain, remark, screen
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ def plan(
     from ..trainers.run.workload import too_large, workload
 
     wanted = configured(
-        algorithm or _algorithm(path),
+        algorithm or algorithm_of(path),
         path,
         settled(overrides or []),
         {"device": "cpu"},  # of this machine, which need not have a GPU
@@ -98,30 +96,6 @@ def _gpus(text: str) -> tuple[str, int]:
     if not re.fullmatch(r"[1-9]\d{0,3}", number or "1"):
         raise UsageError(f"--gpu {text}: write the number of GPUs after a colon, as {name}:8")
     return name, int(number or "1")
-
-
-def _algorithm(path: Path) -> str:
-    """Return the algorithm that a file is for.
-
-    Raises:
-        UsageError: the file does not show it.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".json":
-            found = re.search(r'^ "algorithm": "([\w-]+)"', text, re.MULTILINE)
-            name = found[1] if found else ""
-        else:
-            table = tomllib.loads(text).get("algorithm", {})
-            name = table.get("name", "") if isinstance(table, dict) else ""
-            shown = re.search(r"turnwise train ([\w-]+)", text)
-            name = name or (shown[1] if shown else "")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read configuration {path}: {error}") from None
-    for word, entry in ALGORITHMS.items():
-        if name in (word, entry.algorithm):
-            return word
-    raise UsageError(f"{path} does not show its algorithm: name it, as --algorithm loop")
 
 
 def _show(found: Estimate, known: Calibration, gpu: Gpu, price: float | None) -> None:

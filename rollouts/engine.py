@@ -37,12 +37,28 @@ def pool_of(
     if rollouts.engine == "local":
         _warn_of_unused(rollouts)
         return pool
-    if importlib.util.find_spec("ray") is None:
-        raise UsageError("rollouts.engine = 'ray' needs Ray: pip install 'turnwise[ray]'")
+    require_ray("rollouts.engine = 'ray'")
     from .cluster.pool import ClusterPool  # Ray, which nothing else needs
 
-    portable = EnvPool.of(env, isolation="process", env_kwargs=env_kwargs)  # its ``build`` works in any process
-    return ClusterPool(pool, portable.build, rollouts)
+    return ClusterPool(pool, portable_pool(env, env_kwargs=env_kwargs).build, rollouts)
+
+
+def portable_pool(env: EnvSource, *, env_kwargs: Mapping[str, Any] | None = None) -> EnvPool:
+    """Return a pool whose ``build`` works in any process."""
+    return EnvPool.of(env, isolation="process", env_kwargs=env_kwargs)
+
+
+def require_ray(what: str) -> None:
+    """Refuse to go on without Ray.
+
+    Args:
+        what: setting or command that needs it.
+
+    Raises:
+        UsageError: Ray is not installed.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError(f"{what} needs Ray: pip install 'turnwise[ray]'")
 
 
 def _warn_of_unused(rollouts: RolloutsConfig) -> None:

@@ -52,6 +52,12 @@ class RolloutsConfig(Config):
     """Number of workers; each is one process."""
     episodes_per_worker: int = pydantic.Field(default=32, ge=1)
     """Number of episodes that a worker plays at a time; with ``workers``, it replaces ``concurrency``."""
+    workers_per_node: int | None = pydantic.Field(default=None, ge=1)
+    """Number of workers on each node that has room for them, in place of ``workers``. The run follows nodes that join,
+    drain or leave."""
+    worker_memory: float | None = pydantic.Field(default=None, gt=0)
+    """Bytes of memory that a worker and the processes below it may use (default: no limit). One that uses more plays
+    its episodes to their end, and another takes its place."""
     resources: dict[str, float] = pydantic.Field(default_factory=lambda: {"CPU": 1.0})
     """Resources that a worker occupies: ``CPU``, ``GPU``, ``memory`` (bytes), or names that your cluster declares."""
     runtime_env: dict[str, Any] = pydantic.Field(default_factory=dict)

@@ -228,11 +228,13 @@ class _Run:
         self._options = options
         self._stats = stats
         self._workers: set[asyncio.Task[None]] = set()
+        self._started = 0
 
     def start(self) -> None:
-        """Start the workers."""
-        for number in range(width(self._pool, self._options)):
-            self._workers.add(asyncio.create_task(self._work(), name=f"turnwise-worker-{number}"))
+        """Start the workers, or further ones if the pool has become wider."""
+        while self._started < width(self._pool, self._options):
+            self._workers.add(asyncio.create_task(self._work(), name=f"turnwise-worker-{self._started}"))
+            self._started += 1
 
     async def stop(self) -> None:
         """Cancel the workers and wait until none is left."""
@@ -249,6 +251,7 @@ class _Run:
                 episode = await self._episode(request)
                 self._stats.add(episode)
                 await self.finished.put(episode)
+                self.start()
         except Exception as error:
             # Through the queue and not out of the task, where nothing would see it until the end of the run.
             await self.finished.put(error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -143,6 +144,30 @@ def configured(
         what = f"{path} sets algorithm.name" if path is not None else "algorithm.name is set"
         raise ConfigError(f"{what} to {configures!r}: use `turnwise train {other}`, not {word}")
     return config
+
+
+def algorithm_of(path: Path) -> str:
+    """Return the algorithm that a file is for.
+
+    Raises:
+        UsageError: the file does not show it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            found = re.search(r'^ "algorithm": "([\w-]+)"', text, re.MULTILINE)
+            name = found[1] if found else ""
+        else:
+            table = tomllib.loads(text).get("algorithm", {})
+            name = table.get("name", "") if isinstance(table, dict) else ""
+            shown = re.search(r"turnwise train ([\w-]+)", text)
+            name = name or (shown[1] if shown else "")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read configuration {path}: {error}") from None
+    for word, entry in ALGORITHMS.items():
+        if name in (word, entry.algorithm):
+            return word
+    raise UsageError(f"{path} does not show its algorithm: name it, as --algorithm loop")
 
 
 def refuse_other_run(asked: str, path: Path, *, accepted: Collection[str | None]) -> None:

@@ -73,6 +73,7 @@ class ClusterConnection:
 
     def _start(self) -> None:
         config, needs = self._config, self._config.resources
+        workers = config.workers_per_node or config.workers
         # Ray says at every start that it protects the cluster by a token, and how to turn that off.
         logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
         _remove_abandoned()
@@ -80,7 +81,7 @@ class ClusterConnection:
         try:
             ray.init(
                 address="local",
-                num_cpus=max(os.cpu_count() or 1, math.ceil(config.workers * needs.get("CPU", 0.0))),
+                num_cpus=max(os.cpu_count() or 1, math.ceil(workers * needs.get("CPU", 0.0))),
                 object_store_memory=config.object_store,
                 _temp_dir=str(self._folder),
                 _node_ip_address=LOOPBACK,

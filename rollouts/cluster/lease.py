@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
+from ..episode import Episode
 from ..episode_request import EpisodeRequest
 from ..hosts import Build
 from ..options import Isolation, RunOptions
@@ -46,19 +47,69 @@ class Lease:
         attempt: number of workers that have had this lease, this one included.
         agent: digest of the agent.
         options: options of the run.
-        strategy: strategy that decides where the episodes of the task branch, if they do.
+        strategy: pickled strategy that decides where the episodes of the task branch, if they do. Workers keep the
+            object by its bytes: one that has read a store need not read it for every task.
     """
 
     request: EpisodeRequest
     attempt: int
     agent: str
     options: RunOptions
-    strategy: Any = None
+    strategy: bytes | None = None
 
     @property
     def key(self) -> str:
         """Name of the lease: two leases with one name would be the same episode counted twice."""
         return f"{self.request.group_id}/{self.request.episode_id}/{self.attempt}"
+
+    @property
+    def size(self) -> int:
+        """Number of episodes that it brings."""
+        return 1 if self.strategy is None else self.options.group_size
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Attempts at a lease before the current one, which the record of its episodes includes.
+
+    Args:
+        leases: number of leases.
+        moved: number of them that failed, rather than having lost their worker.
+        attempts: attempts within these leases.
+        redrawn: attempts that were dropped after the agent had acted.
+        after_action: failures after an action of the agent.
+    """
+
+    leases: int = 0
+    moved: int = 0
+    attempts: int = 0
+    redrawn: int = 0
+    after_action: int = 0
+
+    def and_lost(self) -> Before:
+        """Add a lease whose worker died, perhaps after the agent had acted."""
+        return replace(self, leases=self.leases + 1, attempts=self.attempts + 1, redrawn=self.redrawn + 1)
+
+    def and_failed(self, episodes: Sequence[Episode]) -> Before:
+        """Add a lease whose episodes all failed."""
+        return Before(
+            self.leases + 1,
+            self.moved + 1,
+            self.attempts + max(each.attempts for each in episodes),
+            self.redrawn + max(each.redrawn + bool(each.turns) for each in episodes),
+            self.after_action + max(each.after_action for each in episodes),
+        )
+
+    def added_to(self, episode: Episode) -> Episode:
+        """Return an episode of the current lease with these attempts."""
+        if not self.leases:
+            return episode
+        return replace(
+            episode,
+            attempts=episode.attempts + self.attempts,
+            redrawn=episode.redrawn + self.redrawn,
+            after_action=episode.after_action + self.after_action,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,18 @@ from ..pool import EnvPool, RemotePool
 from ..stats import RunStats
 from .agents import packed_agent
 from .connection import ClusterConnection
-from .lease import Lease, Played, WorkerSetup
-from .workers import LiveWorker, WorkerLostError, Workers
+from .durations import Durations
+from .keeper import LiveWorker
+from .lease import Before, Lease, Played, WorkerSetup
+from .nodes import nodes_now, slots_of
+from .workers import WorkerLostError, Workers
 
 MOST_LOSSES = 8
 """Number of workers that may die with an episode before it is ``infra_failed``, since it may be what kills them."""
+ELSEWHERE = 1
+"""Number of times that an episode that failed before any action of its agent is played again on another node."""
+SERVERS = ("PolicyServerError", "ServerSettingsError")
+"""Failures of the policy's servers, which are the same on every node."""
 
 
 class ClusterPool(RemotePool):
@@ -58,24 +65,32 @@ class ClusterPool(RemotePool):
         self._workers: Workers | None = None
         self._agents: dict[int, tuple[Agent, str, Any]] = {}
         self._options: tuple[RunOptions, RunOptions] | None = None
-        self._underway: set[str] = set()
+        self._underway: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
-        """Episodes and trees so far: ``drawn``, ``ended``, ``cancelled``, ``lost`` (leases of workers that died)."""
+        """Episodes so far: ``drawn``, ``ended``, ``cancelled``; leases that were played again since their worker died
+        (``lost``), or since its node or the worker failed (``moved``)."""
+        self._durations = Durations()
         self._connection = ClusterConnection(config)
 
     @property
     def width(self) -> int:
-        return self._config.workers * self._config.episodes_per_worker
+        workers = self._config.workers
+        if self._config.workers_per_node is not None:
+            started = self._workers.target if self._workers is not None else 0
+            workers = max(1, started or len(slots_of(self._config, nodes_now())))
+        return workers * self._config.episodes_per_worker
 
     @property
     def open(self) -> int:
-        """Number of episodes and trees that were drawn and have not ended."""
-        return len(self._underway)
+        """Number of episodes that were drawn and have not ended."""
+        return sum(self._underway.values())
 
     @property
     def counters(self) -> Mapping[str, float]:
-        deaths = self._workers.deaths if self._workers is not None else 0
-        found = {"workers": len(self.workers), "deaths": deaths, "lost": self.counts["lost"]}
+        found: dict[str, float] = {"workers": len(self.workers), "lost": self.counts["lost"]}
+        found |= {"moved": self.counts["moved"], **self._durations.metrics()}
+        if (workers := self._workers) is not None:
+            found |= {"deaths": workers.deaths, "retired": workers.retired, "resting": workers.nodes.resting}
         return {f"ray/{name}": float(number) for name, number in found.items()}
 
     @property
@@ -92,7 +107,11 @@ class ClusterPool(RemotePool):
     async def play_tree(
         self, request: EpisodeRequest, strategy: Any, agent: Agent, options: RunOptions, stats: RunStats
     ) -> list[Episode]:
-        return await self._leased(Lease(request, 0, "", self._plain(options), strategy), agent, stats)
+        try:
+            data = bytes(cloudpickle.dumps(strategy))
+        except Exception as error:
+            raise UsageError(f"strategy {type(strategy).__name__} cannot be sent to workers ({error})") from None
+        return await self._leased(Lease(request, 0, "", self._plain(options), data), agent, stats)
 
     async def close(self) -> None:
         """Close the workers and leave the cluster."""
@@ -115,45 +134,68 @@ class ClusterPool(RemotePool):
         name = f"{lease.options.seed}/{lease.request.group_id}/{lease.request.episode_id}"
         if name in self._underway:
             raise ContractError(f"episode {lease.request.episode_id or lease.request.group_id} is being played already")
-        self._underway.add(name)
-        self.counts["drawn"] += 1
+        self._underway[name] = lease.size
+        self.counts["drawn"] += lease.size
+        self._durations.start(name)
+        finished = False
         try:
             episodes = await self._played(lease, agent, stats)
-            self.counts["ended"] += 1
+            self.counts["ended"] += len(episodes)
+            finished = True
             return episodes
         except asyncio.CancelledError:
-            self.counts["cancelled"] += 1
-            stats.outcomes[Outcome.CANCELLED] += 1
+            self.counts["cancelled"] += lease.size
+            stats.outcomes[Outcome.CANCELLED] += lease.size
             raise
         finally:
-            self._underway.discard(name)
+            del self._underway[name]
+            self._durations.end(name, finished=finished)
 
     async def _played(self, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
         workers = await self._started()
         digest, reference = self._agent(agent)
-        lost = 0
+        before, lost, avoid = Before(), 0, None
         while True:
-            worker = await workers.acquire()
-            attempt = replace(lease, attempt=lost + 1, agent=digest)
-            answered = False
+            worker = await workers.acquire(avoid)
+            attempt = replace(lease, attempt=before.leases + 1, agent=digest)
+            worked: bool | None = None
             try:
                 data = await workers.call(worker, worker.actor.play.remote(attempt, [reference]))
-                answered = True
+                episodes = self._counted(pickle.loads(data), attempt, stats)
+                worked = any(each.outcome is not Outcome.INFRA_FAILED for each in episodes)
             except WorkerLostError as error:
                 lost += 1
                 self.counts["lost"] += 1
                 stats.failures["WorkerLostError"] += 1
                 stats.retries += 1
                 if lost > MOST_LOSSES:
-                    return self._given_up(lease, agent, lost, str(error).partition("\n")[0])
+                    return self._given_up(lease, agent, before, str(error).partition("\n")[0])
+                before, avoid = before.and_lost(), None
                 continue
             except asyncio.CancelledError:
                 with contextlib.suppress(Exception):
                     await asyncio.shield(workers.call(worker, worker.actor.cancel.remote([attempt.key])))
                 raise
             finally:
-                await asyncio.shield(workers.release(worker, fruitful=answered))
-            return self._counted(pickle.loads(data), attempt, stats)
+                await asyncio.shield(workers.release(worker, worked=worked))
+            if not worked and before.moved < ELSEWHERE and self._place_failed(worker, episodes):
+                self.counts["moved"] += 1
+                stats.retries += 1
+                before, avoid = before.and_failed(episodes), worker
+                continue
+            return [before.added_to(each) for each in episodes]
+
+    def _place_failed(self, worker: LiveWorker, episodes: list[Episode]) -> bool:
+        """Whether another place may play failed episodes: the agent's actions cannot have caused the failures.
+
+        Once a place rests or retires since everything fails there, it is at fault, whatever the agent did.
+        """
+        workers = self._workers
+        if workers is None or not workers.elsewhere(worker):
+            return False
+        at_fault = workers.nodes.rests(worker.node) or bool(worker.retiring)
+        served = any(str(each.error).startswith(SERVERS) for each in episodes)
+        return at_fault or not (served or any(each.after_action for each in episodes))
 
     def _counted(self, played: Played, lease: Lease, stats: RunStats) -> list[Episode]:
         if played.key != lease.key:
@@ -162,13 +204,9 @@ class ClusterPool(RemotePool):
         stats.failures.update(played.failures)
         if played.error is not None:
             raise error_named(*played.error)
-        lost = lease.attempt - 1
-        episodes = unpack(played.episodes)
-        if not lost:
-            return episodes
-        return [replace(each, attempts=each.attempts + lost, redrawn=each.redrawn + lost) for each in episodes]
+        return unpack(played.episodes)
 
-    def _given_up(self, lease: Lease, agent: Agent, lost: int, why: str) -> list[Episode]:
+    def _given_up(self, lease: Lease, agent: Agent, before: Before, why: str) -> list[Episode]:
         """Return the record of episodes whose workers all died, perhaps of an agent's action."""
         members = [lease.request]
         if lease.strategy is not None:
@@ -177,11 +215,12 @@ class ClusterPool(RemotePool):
                 replace(lease.request, member=each, episode_id=f"{group}-{each}")
                 for each in range(lease.options.group_size)
             ]
+        lost = MOST_LOSSES + 1
         error = f"WorkerLostError: {lost} workers died while they played this episode; the last: {why}"
         sealed = [
-            EpisodeRun(each, lost, agent, lease.options).sealed(Outcome.INFRA_FAILED, error=error) for each in members
+            EpisodeRun(each, 1, agent, lease.options).sealed(Outcome.INFRA_FAILED, error=error) for each in members
         ]
-        return [replace(episode, after_action=lost) for episode in sealed]
+        return [replace(before.added_to(episode), after_action=before.after_action + lost) for episode in sealed]
 
     async def _started(self) -> Workers:
         async with self._opening:

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import os
 import pickle
-import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
+import ray
 
 from ...agents.agent import Agent
 from ...errors import ContractError, TurnwiseError
@@ -19,13 +19,13 @@ from ...inference.policy_service import PolicyConnection
 from ..branching import play_tree
 from ..packed import pack
 from ..playing import play_request
-from ..pool import EnvPool
 from ..stats import RunStats
 from .agents import unpacked_agent
 from .lease import Lease, Played, WorkerSetup, versions
+from .node import extend_path, first_line, opened_pool, used_memory
 
-AGENTS = 4
-"""Number of agents that a worker keeps."""
+KEPT = 4
+"""Number of agents that a worker keeps, and of strategies."""
 
 
 class Worker:
@@ -34,31 +34,31 @@ class Worker:
     def __init__(self) -> None:
         self._setup: WorkerSetup | None = None
         self._agents: OrderedDict[str, Agent] = OrderedDict()
+        self._strategies: dict[bytes, Any] = {}
         self._playing: dict[str, asyncio.Task[Played]] = {}
 
     async def versions(self) -> dict[str, str]:
-        """Return the versions that must equal the driver's, and the process id."""
-        return versions() | {"pid": str(os.getpid())}
+        """Return the versions that must equal the driver's, the process id, and the node's id and address."""
+        node, address = ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address()
+        return versions() | {"pid": str(os.getpid()), "node": str(node), "address": str(address)}
 
     async def open(self, path: Sequence[str], setup: bytes) -> str:
         """Receive what all episodes share; return an error in one line, or nothing.
 
         Args:
-            path: folders from which the driver imports; those that exist here are searched last.
+            path: folders from which the driver imports; see ``extend_path``.
             setup: a pickled ``WorkerSetup``.
         """
-        sys.path += [folder for folder in path if folder not in sys.path and os.path.isdir(folder)]  # noqa: ASYNC240
+        extend_path(path)
         try:
             self._setup = cloudpickle.loads(setup)
-            self._pool = EnvPool(
-                self._setup.env_id, self._setup.build, self._setup.isolation, dict(self._setup.env_kwargs)
-            )
+            self._pool = opened_pool(self._setup)
             self._connection = PolicyConnection(self._setup.service, self._setup.key)
             self._slots = asyncio.Semaphore(self._setup.seats)
             host = await self._pool.take()
             self._pool.give(host, reusable=True)
         except Exception as error:
-            return f"{type(error).__name__}: {error}".partition("\n")[0]
+            return first_line(f"{type(error).__name__}: {error}")
         return ""
 
     async def play(self, lease: Lease, agents: Sequence[Any]) -> bytes:
@@ -84,9 +84,9 @@ class Worker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def ping(self) -> int:
-        """Return the number of leases that are played."""
-        return len(self._playing)
+    async def ping(self, measure: bool = False) -> tuple[int, int]:
+        """Return the number of leases that are played and, to ``measure``, the bytes of memory that all this uses."""
+        return len(self._playing), await asyncio.to_thread(used_memory) if measure else 0
 
     async def close(self) -> None:
         """Stop everything, and close the environments."""
@@ -102,12 +102,21 @@ class Worker:
             if lease.strategy is None:
                 episodes = [await play_request(lease.request, self._pool, agent, lease.options, stats)]
             else:
+                strategy = self._strategy(lease.strategy)
                 episodes = await play_tree(
-                    lease.request, self._pool, lease.strategy, agent, lease.options, stats, self._slots
+                    lease.request, self._pool, strategy, agent, lease.options, stats, self._slots
                 )
             return Played(lease.key, pack(episodes), stats.retries, stats.failures)
         except TurnwiseError as error:
             return Played(lease.key, error=(type(error).__name__, str(error)))
+
+    def _strategy(self, data: bytes) -> Any:
+        """Return a strategy, the same object for the same bytes."""
+        if data not in self._strategies:
+            while len(self._strategies) >= KEPT:
+                del self._strategies[next(iter(self._strategies))]
+            self._strategies[data] = cloudpickle.loads(data)
+        return self._strategies[data]
 
     async def _agent(self, digest: str, agents: Sequence[Any]) -> Agent:
         if digest not in self._agents:
@@ -121,6 +130,6 @@ class Worker:
                         "there, or set rollouts.runtime_env"
                     ) from error
         self._agents.move_to_end(digest)
-        while len(self._agents) > AGENTS:
+        while len(self._agents) > KEPT:
             self._agents.popitem(last=False)
         return self._agents[digest]

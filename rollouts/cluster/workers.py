@@ -1,58 +1,39 @@
-"""The workers of a run: started, chosen, watched, and replaced when they die."""
+"""The workers of a run: chosen for each episode, replaced when they die, and as many as the cluster has room for."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import sys
 import time
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
 from ...errors import InfrastructureError, TurnwiseError, UsageError
 from ...logs import event
 from ..options import RolloutsConfig
-from .lease import versions
-from .worker import Worker
+from .circuit import Circuit
+from .keeper import Keeper, LiveWorker, awaited
+from .nodes import Nodes, Slot, nodes_now, slots_of
 
 LOG = logging.getLogger(__name__)
-CONTROL = 16
-"""Calls of a worker beyond its episodes that may run at once."""
-CLOSING = 10.0
-"""Seconds for workers to close their environments before they are killed."""
 FRUITLESS = 4
 """Number of deaths per worker without a single episode between them, after which the run stops."""
-LONGEST_PAUSE = 30.0
-"""Maximum seconds between two starts of a worker."""
-PINGS = 4
-"""Number of pings within ``worker_timeout``."""
+PATIENCE = 30.0
+"""Maximum seconds for which an episode that failed on one node waits for the first worker on another."""
+LOOK = 2.0
+"""Seconds between two looks at the nodes of the cluster."""
 
 
 class WorkerLostError(Exception):
     """A worker died; what it was playing is to be played by another."""
 
 
-class LiveWorker:
-    """One worker that is ready.
-
-    Args:
-        actor: handle of the actor.
-        seats: number of episodes that it plays at a time.
-        pid: id of its process.
-    """
-
-    def __init__(self, actor: Any, seats: int, pid: int) -> None:
-        self.actor, self.seats, self.pid = actor, seats, pid
-        self.leases = 0
-        self.lost = asyncio.get_running_loop().create_future()
-
-
 class Workers:
-    """Keeps ``workers`` workers alive.
+    """Keeps the workers of a run alive, and lends their seats.
 
     Args:
         config: settings of the rollouts.
@@ -62,37 +43,75 @@ class Workers:
     def __init__(self, config: RolloutsConfig, setup: bytes) -> None:
         self._config, self._setup = config, setup
         self.live: list[LiveWorker] = []
-        self.deaths = 0
-        self._fruitless = 0
+        self.deaths = self.retired = 0
+        self.nodes, self._places = Circuit(), Circuit()
+        self._fruitless = self._choosy = 0
         self._fatal: TurnwiseError | None = None
         self._changed = asyncio.Condition()
-        self._keepers = [asyncio.create_task(self._keep(), name="turnwise-ray-worker") for _ in range(config.workers)]
+        self._keepers: dict[Slot, tuple[Keeper, asyncio.Task[None]]] = {}
+        self._resting: set[asyncio.TimerHandle] = set()
+        self._notifying: set[asyncio.Task[None]] = set()
+        self._without_since = time.monotonic()
+        self._following = asyncio.create_task(self._follow(), name="turnwise-ray-nodes")
 
-    async def acquire(self) -> LiveWorker:
+    @property
+    def target(self) -> int:
+        """Number of workers that should live."""
+        return len(self._keepers)
+
+    async def acquire(self, avoid: LiveWorker | None = None) -> LiveWorker:
         """Return the worker with the fewest leases that has room for another; wait for one if there is none.
+
+        Args:
+            avoid: worker on which the episode failed; another node is preferred, then another worker.
 
         Raises:
             UsageError: the workers cannot be used, or none started in time.
             InfrastructureError: all of them keep dying.
         """
+        started = time.monotonic()
         async with self._changed:
-            while True:
-                if self._fatal is not None:
-                    raise type(self._fatal)(str(self._fatal))
-                free = [worker for worker in self.live if worker.leases < worker.seats and not worker.lost.done()]
-                if free:
-                    chosen = min(free, key=lambda worker: worker.leases)
-                    chosen.leases += 1
-                    return chosen
-                await self._changed.wait()
+            self._choosy += avoid is not None
+            try:
+                while True:
+                    if self._fatal is not None:
+                        raise type(self._fatal)(str(self._fatal))
+                    usable = self._usable(avoid)
+                    left = started + PATIENCE - time.monotonic()
+                    if avoid is not None and left > 0 and self._starting(avoid, usable):
+                        with contextlib.suppress(TimeoutError):
+                            await asyncio.wait_for(self._changed.wait(), left)
+                        continue
+                    free = [worker for worker in usable if worker.leases < self._seats(worker)]
+                    if free:
+                        chosen = min(free, key=lambda worker: worker.leases)
+                        chosen.leases += 1
+                        return chosen
+                    await self._changed.wait()
+            finally:
+                self._choosy -= avoid is not None
 
-    async def release(self, worker: LiveWorker, *, fruitful: bool) -> None:
-        """Return a lease; ``fruitful``: it ended with an answer."""
+    async def release(self, worker: LiveWorker, *, worked: bool | None) -> None:
+        """Return a lease.
+
+        Args:
+            worker: the worker that had it.
+            worked: whether it brought an episode, and not only failures of the infrastructure; ``None`` if it brought
+                no answer at all.
+        """
         async with self._changed:
             worker.leases -= 1
-            if fruitful:
+            if worked is not None:
                 self._fruitless = 0
-            self._changed.notify()
+                self._judge(worker, worked=worked)
+            if worker.retiring and not worker.leases:
+                worker.emptied.set()
+            self._changed.notify_all() if self._choosy else self._changed.notify()
+
+    def elsewhere(self, worker: LiveWorker) -> bool:
+        """Whether an episode that failed on a worker can be played on another."""
+        usable = self._usable(worker)
+        return any(other is not worker for other in usable) or self._starting(worker, usable)
 
     async def call(self, worker: LiveWorker, reference: Any) -> Any:
         """Return the answer of a call.
@@ -109,188 +128,142 @@ class Workers:
         except RayTaskError:  # a bug in Turnwise, not a fault of the cluster
             raise
         except RayError as error:
-            self._mark_lost(worker, str(error))
+            worker.mark_lost(str(error))
             raise WorkerLostError(str(error)) from None
         finally:
             answer.cancel()
             await asyncio.gather(answer, return_exceptions=True)
 
+    def retire(self, worker: LiveWorker, why: str) -> None:
+        """Lend no more seats of a worker; when its episodes have ended, another takes its place."""
+        if worker.retiring:
+            return
+        worker.retiring = why
+        self.retired += 1
+        text = f"a worker ends after its {worker.leases} episodes: {why}"
+        event(LOG, "worker retires", text, {"pid": worker.pid, "episodes": worker.leases}, level=logging.WARNING)
+        if not worker.leases:
+            worker.emptied.set()
+
     async def close(self) -> None:
         """Close all workers; none is left."""
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
+        self._following.cancel()
+        for timer in self._resting:
+            timer.cancel()
+        tasks = [task for _, task in self._keepers.values()]
+        for task in (*tasks, *self._notifying):
+            task.cancel()
+        await asyncio.gather(self._following, *tasks, *self._notifying, return_exceptions=True)
         self.live.clear()
 
-    def _mark_lost(self, worker: LiveWorker, why: str) -> None:
-        if not worker.lost.done():
-            worker.lost.set_result(why)
+    # -- called by keepers ----------------------------------------------------------------------------------------
 
-    async def _keep(self) -> None:
-        """Keep one worker alive: start it, watch it, and start another when it dies."""
-        pause, without_since = 0.0, time.monotonic()
-        while self._fatal is None:
-            actor = self._actor()
-            try:
-                worker = await self._opened(actor, without_since)
-                pause, started = 0.0, time.monotonic()
-                why = await self._watched(worker)
-                event(
-                    LOG,
-                    "worker lost",
-                    f"a worker died with {worker.leases} episodes, which others play again: {_first_line(why)}",
-                    {"pid": worker.pid, "episodes": worker.leases},
-                    level=logging.WARNING,
-                )
-                pause = 0.0 if time.monotonic() - started > LONGEST_PAUSE else pause
-            except (UsageError, InfrastructureError) as error:
-                await self._stop_run(error)
-            except (RayError, TimeoutError, OSError) as error:
-                event(LOG, "worker lost", f"a worker could not start: {_first_line(error)}")
-            finally:
-                await self._ended(actor)
-            self.deaths += 1
-            self._fruitless += 1
-            if self._fruitless > FRUITLESS * self._config.workers:
-                await self._stop_run(
-                    InfrastructureError(f"{self._fruitless} workers died in a row without having played one episode")
-                )
-            await asyncio.sleep(pause)
-            pause = min(2 * pause or 0.5, LONGEST_PAUSE)
-            without_since = time.monotonic()
-
-    async def _opened(self, actor: Any, since: float) -> LiveWorker:
-        """Wait until a worker is ready.
-
-        Raises:
-            UsageError: it cannot be used; the message says why.
-        """
-        config = self._config
-        ready = asyncio.ensure_future(awaited(actor.versions.remote()))
-        try:
-            while not (await asyncio.wait([ready], timeout=1.0))[0]:
-                if not self.live and time.monotonic() - since > config.start_timeout:
-                    raise UsageError(
-                        f"no worker started within {config.start_timeout:g} s (rollouts.start_timeout): one needs "
-                        f"{config.resources}, and free are {_public(ray.available_resources())}"
-                    )
-            found = dict(ready.result())
-        except RayActorError as error:
-            if "ModuleNotFoundError" in str(error) or "ImportError" in str(error):
-                own = versions()["Turnwise"]
-                raise UsageError(
-                    f"the workers cannot import Turnwise ({_cause(error)}): install version {own} there"
-                ) from None
-            raise
-        finally:
-            ready.cancel()
-            await asyncio.gather(ready, return_exceptions=True)
-        pid = int(found.pop("pid"))
-        refuse_mismatch(found)
-        problem = await awaited(actor.open.remote(list(sys.path), self._setup))
-        if problem:
-            raise UsageError(
-                f"the workers cannot create the environment ({problem}); install what it needs there, or send it "
-                "along: rollouts.runtime_env = { working_dir = '.' }"
-            )
-        worker = LiveWorker(actor, config.episodes_per_worker, pid)
-        event(LOG, "start", "a worker is ready", {"pid": pid})
+    async def began(self, worker: LiveWorker) -> None:
+        """Add a worker that is ready."""
         async with self._changed:
             self.live.append(worker)
             self._changed.notify_all()
-        return worker
 
-    async def _watched(self, worker: LiveWorker) -> str:
-        """Return why a worker died; one that gives no sign of life is killed."""
-        limit = self._config.worker_timeout
-        missed = 0
-        while not worker.lost.done():
-            ping = asyncio.ensure_future(awaited(worker.actor.ping.remote()))
-            try:
-                before = time.monotonic()
-                await asyncio.wait([ping, worker.lost], timeout=limit / PINGS, return_when=asyncio.FIRST_COMPLETED)
-                # Count pings and not seconds: this process hears nothing while it learns.
-                if ping.done():
-                    ping.result()
-                    missed = 0
-                elif (missed := missed + 1) > PINGS:
-                    self._mark_lost(worker, f"no sign of life for {limit:g} s (rollouts.worker_timeout)")
-                await asyncio.wait([worker.lost], timeout=max(0.0, limit / PINGS - (time.monotonic() - before)))
-            except RayError as error:
-                self._mark_lost(worker, str(error))
-            finally:
-                ping.cancel()
-                await asyncio.gather(ping, return_exceptions=True)
-        return str(worker.lost.result())
+    def ended(self, worker: LiveWorker) -> None:
+        """Remove a worker."""
+        self.live = [other for other in self.live if other is not worker]
+        self._places.forget(str(worker.pid))
+        if worker.lost.done() and not worker.retiring:
+            self._judge(worker, worked=False)
+        if not self.live:
+            self._without_since = time.monotonic()
 
-    async def _ended(self, actor: Any) -> None:
-        """Take a worker out of service, and let it close its environments."""
-        gone = [worker for worker in self.live if worker.actor is actor]
-        self.live = [worker for worker in self.live if worker.actor is not actor]
-        for worker in gone:
-            if not worker.lost.done():  # the run ended, and the worker lives
-                self._mark_lost(worker, "the run is over")
-                with contextlib.suppress(RayError, TimeoutError):
-                    await asyncio.wait_for(awaited(actor.close.remote()), CLOSING)
-        with contextlib.suppress(Exception):
-            ray.kill(actor)
+    async def died(self) -> None:
+        """Count a worker that died or could not start."""
+        self.deaths += 1
+        self._fruitless += 1
+        if self._fruitless > FRUITLESS * max(1, self.target):
+            said = f"{self._fruitless} workers died in a row without having played one episode"
+            await self.stop_run(InfrastructureError(said))
 
-    async def _stop_run(self, error: TurnwiseError) -> None:
+    async def stop_run(self, error: TurnwiseError) -> None:
+        """Let all who wait for a worker raise an error."""
         async with self._changed:
             self._fatal = self._fatal or error
             self._changed.notify_all()
 
-    def _actor(self) -> Any:
-        config, needs = self._config, dict(self._config.resources)
-        options: dict[str, Any] = {"num_cpus": needs.pop("CPU", 0.0), "num_gpus": needs.pop("GPU", 0.0)}
-        if memory := needs.pop("memory", 0.0):
-            options["memory"] = int(memory)
-        if config.runtime_env:
-            options["runtime_env"] = config.runtime_env
-        return (
-            ray.remote(Worker)
-            .options(
-                **options,
-                resources=needs or None,
-                max_restarts=0,
-                max_task_retries=0,
-                max_concurrency=config.episodes_per_worker + CONTROL,
-                scheduling_strategy="SPREAD",
-            )
-            .remote()
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _usable(self, avoid: LiveWorker | None) -> list[LiveWorker]:
+        """Return the workers that may get an episode once they have a seat; resting ones if there are no others."""
+        living = [worker for worker in self.live if not worker.lost.done() and not worker.retiring]
+        found = [worker for worker in living if not self.nodes.rests(worker.node)] or living
+        if avoid is None:
+            return found
+        others = [worker for worker in found if worker is not avoid]
+        return [worker for worker in others if worker.node != avoid.node] or others or found
+
+    def _starting(self, avoid: LiveWorker, usable: list[LiveWorker]) -> bool:
+        """Whether no usable worker is on another node, but further workers are about to start."""
+        return len(self.live) < self.target and not any(worker.node != avoid.node for worker in usable)
+
+    def _seats(self, worker: LiveWorker) -> int:
+        """Return the number of seats of a worker; a node on trial has one in all."""
+        if not self.nodes.on_trial(worker.node):
+            return worker.seats
+        return 0 if any(other.leases for other in self.live if other.node == worker.node) else 1
+
+    def _judge(self, worker: LiveWorker, *, worked: bool) -> None:
+        """Let the circuit breakers know how a lease ended. A node that rests keeps its workers for its trial."""
+        alone = self._places.note(str(worker.pid), worked=worked)
+        if seconds := self.nodes.note(worker.node, worked=worked):
+            text = f"all episodes fail on node {worker.address}, and not elsewhere: it rests for {seconds:.0f} s"
+            event(LOG, "node rests", text, {"node": worker.node, "seconds": seconds}, level=logging.WARNING)
+            self._resting.add(asyncio.get_running_loop().call_later(seconds, self._wake))
+        elif alone and not self.nodes.rests(worker.node):
+            self.retire(worker, "all its episodes fail, and not those of other workers")
+
+    def _wake(self) -> None:
+        async def notify() -> None:
+            async with self._changed:
+                self._changed.notify_all()
+
+        task = asyncio.create_task(notify())
+        self._notifying.add(task)
+        task.add_done_callback(self._notifying.discard)
+
+    async def _follow(self) -> None:
+        """Have one keeper for each place, as nodes join, drain and leave."""
+        while self._fatal is None:
+            try:
+                nodes = await asyncio.to_thread(nodes_now)
+                self._reconcile(nodes)
+            except (RayError, OSError, RuntimeError) as error:
+                event(LOG, "nodes", f"the cluster does not tell its nodes: {error}", level=logging.DEBUG)
+            if not self.live and time.monotonic() - self._without_since > self._config.start_timeout:
+                await self.stop_run(await asyncio.to_thread(self._none_started))
+            await asyncio.sleep(LOOK)
+
+    def _reconcile(self, nodes: Nodes) -> None:
+        wanted = slots_of(self._config, nodes)
+        for slot in wanted - self._keepers.keys():
+            keeper = Keeper(self, self._config, self._setup, slot[0])
+            task = asyncio.create_task(keeper.keep(), name="turnwise-ray-worker")
+            self._keepers[slot] = keeper, task
+            task.add_done_callback(partial(self._kept, slot))
+        for slot in self._keepers.keys() - wanted:
+            self._keepers[slot][0].last()
+        for worker in self.live:
+            if worker.node in nodes.draining:
+                self.retire(worker, f"its node {worker.address} is drained")
+
+    def _kept(self, slot: Slot, task: asyncio.Task[None]) -> None:
+        """Forget a keeper that ended; one that ended by a defect stops the run."""
+        self._keepers.pop(slot, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fatal = self._fatal or InfrastructureError(f"the keeper of a worker failed: {error!r}")
+            self._wake()
+
+    def _none_started(self) -> UsageError:
+        config = self._config
+        free = {name: amount for name, amount in ray.available_resources().items() if ":" not in name}
+        shown = ", ".join(f"{amount:g} {name}" for name, amount in sorted(free.items())) or "none"
+        return UsageError(
+            f"no worker started within {config.start_timeout:g} s (rollouts.start_timeout): one needs "
+            f"{config.resources}, and free are {shown}"
         )
-
-
-def refuse_mismatch(found: Mapping[str, str]) -> None:
-    """Refuse workers with other versions than this process.
-
-    Args:
-        found: ``versions()`` of a worker.
-
-    Raises:
-        UsageError: they differ; the message names both.
-    """
-    for name, own in versions().items():
-        if found.get(name) != own:
-            raise UsageError(
-                f"the workers have {name} {found.get(name)} and the driver has {own}: an episode must mean the same on "
-                "both; install the same version, or set rollouts.runtime_env"
-            )
-
-
-async def awaited(reference: Any) -> Any:
-    """Return the value of a reference, for calls that take coroutines only."""
-    return await reference
-
-
-def _cause(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if "Error:" in line]
-    return lines[-1] if lines else _first_line(error)
-
-
-def _first_line(said: object) -> str:
-    return str(said).partition("\n")[0]
-
-
-def _public(resources: Mapping[str, float]) -> str:
-    return ", ".join(f"{amount:g} {name}" for name, amount in sorted(resources.items()) if ":" not in name) or "none"

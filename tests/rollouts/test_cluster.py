@@ -6,25 +6,18 @@ import asyncio
 import importlib.util
 import os
 import random
-import shutil
 import signal
 import sys
-import tempfile
 import textwrap
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import turnwise as tw
-from turnwise.agents.agent import Agent
 from turnwise.agents.scripted import FunctionAgent, MixedAgent, OracleAgent
-from turnwise.envs.registry import make
 from turnwise.errors import ContractError, UsageError
 from turnwise.rollouts.branching import branch_episodes
 from turnwise.rollouts.branching_vine import StateValues
@@ -35,95 +28,16 @@ from turnwise.rollouts.runner import run_episodes
 from turnwise.rollouts.stats import RunStats
 
 ray = pytest.importorskip("ray", reason="turnwise[ray] is not installed")
+from turnwise.rollouts.cluster import keeper as cluster_keeper  # noqa: E402
 from turnwise.rollouts.cluster import pool as cluster_pool  # noqa: E402
-from turnwise.rollouts.cluster import workers as cluster_workers  # noqa: E402
+from turnwise.rollouts.cluster.circuit import Circuit  # noqa: E402
+from turnwise.rollouts.cluster.keeper import LiveWorker  # noqa: E402
 from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
-from turnwise.rollouts.cluster.workers import LiveWorker, Workers  # noqa: E402
+from turnwise.rollouts.cluster.workers import Workers  # noqa: E402
+
+from .ray_cluster import ENV, LIMIT, NODE, STORE, on, played, slow_oracle, some_ended, tasks, timeless  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")]
-ENV = "turnwise/Maze-v0"
-NODE = "127.0.0.2"
-"""A loopback address that Ray does not replace by the one of the network, as it does with 127.0.0.1."""
-STORE = 80_000_000
-LIMIT = 150
-"""Seconds after which a test counts as hung."""
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Two nodes on the loopback interface, in a folder with a short path that is removed."""
-    from ray.cluster_utils import Cluster
-
-    folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("RAY_TMPDIR", folder)
-    patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    node = {"num_cpus": 2, "object_store_memory": STORE, "include_dashboard": False, "node_ip_address": NODE}
-    head = node | {"resources": {"head": 1.0}}
-    started = Cluster(initialize_head=True, head_node_args=head)
-    started.add_node(**node, resources={"second": 4.0})
-    ray.init(address=started.address, log_to_driver=False, configure_logging=False, _node_ip_address=NODE)
-    yield started
-    ray.shutdown()
-    started.shutdown()
-    patch.undo()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def on(**changes: Any) -> RolloutsConfig:
-    """Settings of two workers."""
-    return RolloutsConfig(**{"engine": "ray", "address": "auto", "workers": 2, "episodes_per_worker": 4, **changes})
-
-
-def tasks(count: int, level: int = 1) -> list[tw.TaskSpec]:
-    """The first training mazes."""
-    env = make(ENV)
-    family = env.get_wrapper_attr("tasks")()
-    env.close()
-    return [family.spec(seed, level=level, split="train") for seed in range(count)]
-
-
-async def played(pool: Any, agent: Agent, wanted: Any, stats: RunStats | None = None, **options: Any) -> list[Episode]:
-    """All episodes of a run, by their ids."""
-    chosen = RunOptions(**{"seed": 3, "group_size": 2, "backoff": 0.0, **options})
-    async with asyncio.timeout(LIMIT), aclosing(run_episodes(pool, agent, wanted, options=chosen, stats=stats)) as run:
-        return sorted([episode async for episode in run], key=lambda episode: episode.episode_id)
-
-
-def timeless(episodes: list[Episode]) -> list[Episode]:
-    """The same without what differs between two runs of one engine."""
-    return [
-        replace(
-            episode,
-            seconds=0.0,
-            attempts=1,
-            redrawn=0,
-            turns=tuple(replace(turn, seconds_policy=0.0, seconds_env=0.0) for turn in episode.turns),
-        )
-        for episode in episodes
-    ]
-
-
-@pytest.fixture
-async def pool(cluster: Any) -> AsyncIterator[ClusterPool]:
-    opened = pool_of(on(), ENV)
-    assert isinstance(opened, ClusterPool)
-    yield opened
-    await opened.close()
-    assert opened.open == 0
-    assert await asyncio.to_thread(alive) == [], "a closed pool must leave no actor behind"
-
-
-def alive() -> list[str]:
-    """States of the actors that have not ended, as the cluster knows them."""
-    found: list[str] = []
-    for _ in range(200):  # a killed actor is reported dead a moment later
-        found = [actor["State"] for actor in ray._private.state.actors().values() if actor["State"] != "DEAD"]
-        if not found:
-            break
-        time.sleep(0.05)
-    return found
 
 
 async def test_the_episodes_are_those_of_the_local_engine(pool: ClusterPool) -> None:
@@ -179,22 +93,6 @@ async def test_every_episode_is_counted_once_while_workers_are_killed_at_random(
     assert timeless(there) == timeless(await played(ENV, agent, wanted)), "an episode that is played again is the same"
 
 
-async def some_ended(pool: ClusterPool) -> None:
-    """Wait until the first episodes of a run have ended."""
-    while pool.counts["ended"] < 3:  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
-
-
-def slow_oracle(context: Any) -> Any:
-    """An oracle that needs 20 ms a turn."""
-
-    async def act(observation: str) -> Any:
-        await asyncio.sleep(0.02)
-        return await context.oracle()
-
-    return act
-
-
 @pytest.mark.shift("ray")
 async def test_a_run_survives_the_death_of_a_node(cluster: Any) -> None:
     third = {"num_cpus": 2, "object_store_memory": STORE, "resources": {"third": 2.0}, "node_ip_address": NODE}
@@ -247,7 +145,7 @@ async def test_an_early_end_stops_the_workers_episodes(pool: ClusterPool) -> Non
 
     assert pool.open == 0
     pings = [worker.actor.ping.remote() for worker in pool.workers]
-    assert set(await asyncio.gather(*(cluster_workers.awaited(each) for each in pings))) == {0}
+    assert set(await asyncio.gather(*(cluster_keeper.awaited(each) for each in pings))) == {(0, 0)}
 
 
 async def test_an_agents_bug_stops_the_run_with_its_error(pool: ClusterPool) -> None:
@@ -283,6 +181,7 @@ async def test_a_worker_that_has_just_died_gets_no_more_episodes() -> None:
     config, idle = on(workers=2), asyncio.Condition()
     workers = Workers.__new__(Workers)
     workers._config, workers._fatal, workers._changed = config, None, idle
+    workers._choosy, workers.nodes = 0, Circuit()
     dead, alive = LiveWorker(None, 2, 1), LiveWorker(None, 2, 2)
     workers.live, alive.leases = [dead, alive], 1
     dead.lost.set_result("killed")
@@ -306,7 +205,7 @@ def test_resources_that_do_not_exist(cluster: Any) -> None:
 async def test_other_versions_on_the_workers_are_refused_with_both_named(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_workers, "versions", lambda: {"Python": "3.99.1", "Turnwise": "0.1.0"})
+    monkeypatch.setattr(cluster_keeper, "versions", lambda: {"Python": "3.99.1", "Turnwise": "0.1.0"})
     own = pool_of(on(workers=1), ENV)
     here = ".".join(map(str, sys.version_info[:3]))
 

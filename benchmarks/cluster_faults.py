@@ -1,0 +1,283 @@
+"""Kill workers, nodes and drivers at random while LOOP and ArCHer train on a Ray cluster, and check the account.
+
+    python benchmarks/cluster_faults.py --out runs/faults --kills 100   # both algorithms, half of the kills each
+    python benchmarks/cluster_faults.py --out runs/faults --kills 200   # goes on from the first 100
+
+The same configuration runs undisturbed with another seed. Checked: every drawn episode is trained or failed once, no
+actor, process or folder is left, and lengths and returns have the undisturbed distributions (two-sample
+Kolmogorov–Smirnov test, with the smallest change that it would have found).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+from ray.cluster_utils import Cluster
+from scipy.stats import ks_2samp
+
+from turnwise.rollouts.store import load_episodes
+from turnwise.trainers.run.metrics import read_metrics
+
+NODE = "127.0.0.2"
+ENV = "turnwise/MazeU-v0"
+KINDS = {"worker": 0.6, "actor": 0.2, "raylet": 0.1, "driver": 0.1}
+"""Share of each kind: SIGKILL to a worker's process, SIGTERM to one, SIGKILL to a raylet, SIGKILL to the driver."""
+SHARED: dict[str, Any] = {
+    "env": ENV,
+    "agent.context": "last:1",
+    "agent.max_tokens": 4,
+    "agent.show_tools": False,
+    "episodes.env_kwargs.max_turns": 12,
+    "threads": 1,
+    "progress": False,
+    "tensorboard": False,
+}
+TRAIN: dict[str, Any] = {
+    "optimizer.lr": 1e-4,  # slow, so that many episodes are of about the same policy
+    "checkpoint_every": 1,
+    "keep_episodes": "all",
+    "eval.split": "train",
+    "eval.episodes": 2,
+    "eval.every": 0,
+    "rollouts.engine": "ray",
+    "rollouts.workers": 2,
+    "rollouts.episodes_per_worker": 8,
+    "rollouts.worker_timeout": 20.0,
+}
+OWN: dict[str, dict[str, Any]] = {
+    "loop": {"tasks_per_step": 4, "group_size": 4, "minibatch": 8},
+    "archer": {
+        "episodes_per_step": 16,
+        "critic_steps": 2,
+        "actor_steps": 2,
+        "batch": 16,
+        "warmup": 1,
+        "critic_model.encoder.hidden": 8,
+        "critic_model.encoder.layers": 1,
+        "critic_model.encoder.heads": 1,
+        "critic_model.encoder.intermediate": 8,
+        "critic_model.head": 8,
+    },
+}
+PER_STEP, STEPS = 16, 30
+"""Episodes of a step, and steps after which the number of kills is looked at."""
+CLONING: dict[str, Any] = {
+    "steps": 22,
+    "batch": 32,
+    "optimizer.lr": 3e-3,
+    "nano.size": "0.1M",
+    "nano.layers": 1,
+    "nano.hidden": 32,
+    "demonstrations.count": 24,
+    "demonstrations.skills": [0.5],
+    "eval.split": "train",
+    "eval.episodes": 4,
+    "eval.every": 0,
+}
+
+
+def command(algorithm: str, out: Path, settings: dict[str, Any], *, resume: bool = False) -> list[str]:
+    """Return the command that trains."""
+    file = out.with_suffix(".toml")
+    file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (SHARED | settings).items()))
+    words = [sys.executable, "-m", "turnwise", "train", algorithm, "--config", str(file), "--out", str(out)]
+    return [*words, *(["--resume"] if resume else [])]
+
+
+class Faults:
+    """A cluster of two nodes, and what kills its parts."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
+        os.environ |= {"RAY_TMPDIR": self.folder, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
+        self.node = {"num_cpus": 2, "object_store_memory": 80_000_000, "node_ip_address": NODE}
+        head = self.node | {"include_dashboard": False}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.second = self.cluster.add_node(**self.node)
+        ray.init(address=self.cluster.address, log_to_driver=False, configure_logging=False, _node_ip_address=NODE)
+
+    def workers(self) -> list[Any]:
+        """Return the processes of our actors, which are below this one."""
+        import psutil
+
+        found = []
+        for process in psutil.Process().children(recursive=True):
+            try:
+                if process.cmdline()[:1] and process.cmdline()[0].startswith("ray::Worker"):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def kill(self, driver: subprocess.Popen[bytes]) -> str:
+        """Kill something at random; return its kind, or nothing if there was none of it."""
+        kind = self.rng.choices(list(KINDS), list(KINDS.values()))[0]
+        if kind == "driver":
+            driver.kill()
+            driver.wait()
+            return kind
+        if kind == "raylet":
+            self.cluster.remove_node(self.second, allow_graceful=False)
+            self.second = self.cluster.add_node(**self.node)
+            return kind
+        workers = self.workers()
+        if not workers:
+            return ""
+        os.kill(self.rng.choice(workers).pid, signal.SIGKILL if kind == "worker" else signal.SIGTERM)
+        return kind
+
+    def alive(self) -> list[str]:
+        """Return what is left of a run: actors that have not ended, and processes of workers."""
+        for _ in range(150):
+            actors = [each for each in ray._private.state.actors().values() if each["State"] != "DEAD"]
+            left = [f"actor {each['ActorID']}" for each in actors] + [f"process {each.pid}" for each in self.workers()]
+            if not left:
+                return []
+            time.sleep(0.2)
+        return left
+
+    def close(self) -> None:
+        """End the cluster."""
+        ray.shutdown()
+        self.cluster.shutdown()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def disturbed(
+    faults: Faults, algorithm: str, out: Path, settings: dict[str, Any], kills: int, until: float
+) -> Counter[str]:
+    """Train until there were enough kills, and then to the end; a driver that was killed resumes."""
+    book = out.parent / f"{out.name}-kills.json"
+    done: Counter[str] = Counter(json.loads(book.read_text()) if book.exists() else {})
+    settings = settings | {"steps": STEPS + len(steps(out)), "rollouts.address": faults.cluster.address}
+    with (out.parent / f"{out.name}.log").open("ab") as log:
+        while True:
+            resume = (out / "config.json").exists()
+            driver = subprocess.Popen(command(algorithm, out, settings, resume=resume), stdout=log, stderr=log)
+            while driver.poll() is None:
+                time.sleep(faults.rng.uniform(1.0, 4.0))
+                due = done.total() < kills and time.time() < until
+                if driver.poll() is None and due and steps_since(out, driver) and (kind := faults.kill(driver)):
+                    done[kind] += 1
+                    book.write_text(json.dumps(done))
+            enough = done.total() >= kills or time.time() >= until
+            if driver.returncode == 0 and enough:
+                return done
+            if driver.returncode == 0:
+                settings["steps"] += STEPS
+            elif driver.returncode != -signal.SIGKILL:
+                raise SystemExit(f"{algorithm} ended with {driver.returncode}; see {log.name}")
+
+
+def steps(out: Path) -> list[dict[str, Any]]:
+    """Return the metrics of the training steps."""
+    path = out / "metrics.jsonl"
+    return [line for line in read_metrics(path) if "rollouts/drawn" in line] if path.exists() else []
+
+
+def steps_since(out: Path, driver: subprocess.Popen[bytes], seen: dict[int, int] = {}) -> bool:  # noqa: B006
+    """Whether this driver has made a step: a run whose driver dies sooner each time makes no progress."""
+    now = len(steps(out))
+    return now > seen.setdefault(driver.pid, now)
+
+
+def checked(algorithm: str, out: Path, calm: Path, killed: Counter[str], left: list[str]) -> list[str]:
+    """Print what was found, and return what is wrong."""
+    lines, episodes = steps(out), load_episodes(out / "training_episodes")
+    wrong = [f"{algorithm}: left behind: {each}" for each in left]
+    for line in lines:
+        failed = sum(value for name, value in line.items() if name.startswith("rollouts/failed_"))
+        if line["rollouts/drawn"] != line["rollouts/trained"] + failed + line["rollouts/open"]:
+            wrong.append(f"{algorithm}: the account of step {line['step']} does not add up")
+    ids = Counter(episode.episode_id for episode in episodes)
+    if twice := [name for name, count in ids.items() if count > 1]:
+        wrong.append(f"{algorithm}: counted twice: {twice}")
+    last = lines[-1]
+    if not len(ids) == last["rollouts/drawn"] == PER_STEP * len(lines):
+        wrong.append(f"{algorithm}: {len(ids)} episodes kept, {last['rollouts/drawn']} drawn, {len(lines)} steps")
+    if [line["step"] for line in lines] != list(range(1, len(lines) + 1)):
+        wrong.append(f"{algorithm}: a step is missing or there twice")
+    failed = sum(not episode.scored for episode in episodes)
+    again = sum(episode.attempts > 1 for episode in episodes)
+    print(f"{algorithm}: {killed.total()} kills {dict(killed)}, {len(lines)} steps, {len(ids)} episodes each once, "
+          f"{again} played again, {failed} not scored, {len(left)} left behind", flush=True)  # fmt: skip
+    others = load_episodes(calm / "training_episodes")
+    for name, measure in {"length": lambda e: len(e.turns), "return": lambda e: sum(t.reward for t in e.turns)}.items():
+        mine, theirs = [np.array([float(measure(e)) for e in each if e.scored]) for each in (episodes, others)]
+        test = ks_2samp(mine, theirs)
+        means = f"{mine.mean():.3f} (n = {len(mine)}) against {theirs.mean():.3f} (n = {len(theirs)})"
+        found = f"KS D = {test.statistic:.3f}, p = {test.pvalue:.3f}; {power(theirs, len(mine))}"
+        print(f"  {name}: mean {means}, {found}", flush=True)
+        if test.pvalue < 0.01:
+            wrong.append(f"{algorithm}: the distribution of {name} differs, p = {test.pvalue:.4f}")
+    return wrong
+
+
+def power(values: Any, size: int) -> str:
+    """Return the smallest share of values, replaced by the smallest one, that the test finds in 80 % of samples."""
+    rng = np.random.default_rng(0)
+    for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5):
+        found = 0
+        for _ in range(100):
+            sample = rng.choice(values, size)
+            sample[rng.random(size) < share] = values.min()
+            found += ks_2samp(sample, rng.choice(values, len(values))).pvalue < 0.05
+        if found >= 80:
+            return f"{share:.0%} replaced by the smallest value would be found in 80 % of samples (at 5 %)"
+    return "power below 80 % even if half of the values were replaced"
+
+
+def main() -> None:
+    """Run what is missing, and check everything."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/faults"))
+    parser.add_argument("--kills", type=int, default=100, help="number of kills in all")
+    parser.add_argument("--minutes", type=float, default=60.0, help="stop to kill after this time")
+    parser.add_argument("--algorithms", default="loop,archer")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the kills")
+    args = parser.parse_args()
+    out, algorithms, began = args.out.resolve(), args.algorithms.split(","), time.time()
+    out.mkdir(parents=True, exist_ok=True)
+    model = out / "bc"
+    if not (model / "model").exists():
+        subprocess.run(command("bc", model, CLONING), check=True, stdout=subprocess.DEVNULL)
+    faults = Faults(random.Random(args.seed))
+    wrong: list[str] = []
+    try:
+        for number, algorithm in enumerate(algorithms, 1):
+            settings = {**TRAIN, **OWN[algorithm], "model": str(model / "model")}
+            until = began + 60 * args.minutes * number / len(algorithms)
+            killed = disturbed(faults, algorithm, out / algorithm, settings, args.kills // len(algorithms), until)
+            left = faults.alive()
+            calm = out / f"{algorithm}-calm"
+            wanted = {"steps": len(steps(out / algorithm)), "seed": 1, "rollouts.engine": "local"}
+            if len(steps(calm)) < wanted["steps"]:
+                resume = (calm / "config.json").exists()
+                words = command(algorithm, calm, settings | wanted, resume=resume)
+                subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wrong += checked(algorithm, out / algorithm, calm, killed, left)
+    finally:
+        faults.close()
+    wrong += [f"left behind: {path}" for path in Path(tempfile.gettempdir()).glob("turnwise-ray-*")]
+    print("\n".join(wrong) or "nothing is wrong", f"({(time.time() - began) / 60:.1f} minutes, load "
+          f"{os.getloadavg()[0]:.1f}, seed {args.seed})")  # fmt: skip
+    raise SystemExit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""Every episode once, whatever workers do: the driver's side of the cluster, against workers that a test makes up."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import turnwise as tw
+from turnwise.agents.scripted import OracleAgent
+from turnwise.envs.registry import make
+from turnwise.rollouts import branching_restart
+from turnwise.rollouts.branching_vine import StateValues
+from turnwise.rollouts.engine import portable_pool
+from turnwise.rollouts.episode import Episode, Outcome
+from turnwise.rollouts.episode_request import EpisodeRequest
+from turnwise.rollouts.options import RolloutsConfig, RunOptions
+from turnwise.rollouts.packed import pack
+from turnwise.rollouts.pool import EnvPool
+from turnwise.rollouts.runner import run_episodes
+from turnwise.rollouts.stats import RunStats
+
+ray = pytest.importorskip("ray", reason="turnwise[ray] is not installed")
+from ray.exceptions import RayActorError  # noqa: E402
+
+from turnwise.rollouts.cluster import pool as cluster_pool  # noqa: E402
+from turnwise.rollouts.cluster.keeper import LiveWorker  # noqa: E402
+from turnwise.rollouts.cluster.lease import Lease, Played  # noqa: E402
+from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
+from turnwise.rollouts.cluster.worker import KEPT, Worker  # noqa: E402
+from turnwise.rollouts.cluster.workers import Workers  # noqa: E402
+
+ENV = "turnwise/Maze-v0"
+FATES = ("plays", "fails", "fails after an action", "dies", "is retired", "drains")
+"""Possible ends of a lease."""
+
+
+class Nobody:
+    """A connection to no cluster."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, config: RolloutsConfig) -> None:
+        self.config = config
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Made:
+    """Workers that are made up, on two nodes; each lease meets the next fate."""
+
+    def __init__(self, pool: ClusterPool, workers: Workers, fates: Sequence[str]) -> None:
+        self.pool, self.workers = pool, workers
+        self.fates = itertools.chain(fates, itertools.repeat("plays"))
+        self.pids = itertools.count(1)
+        self.held: Counter[str] = Counter()
+        self.attempts: dict[str, list[int]] = {}
+        self.ending: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Start one worker on each node; one that retires is replaced."""
+        retire = self.workers.retire
+
+        def and_replace(worker: LiveWorker, why: str) -> None:
+            retire(worker, why)
+            self.ending.append(asyncio.create_task(self.end(worker)))
+
+        vars(self.workers)["retire"] = and_replace
+        for node in ("north", "south"):
+            await self.replace(node)
+
+    async def replace(self, node: str) -> LiveWorker:
+        """Start a worker."""
+        worker = LiveWorker(None, 2, next(self.pids), node, node)
+        worker.actor = _Actor(self, worker)
+        await self.workers.began(worker)
+        return worker
+
+    async def end(self, worker: LiveWorker) -> None:
+        """Do what a keeper does when a worker has ended."""
+        if not worker.lost.done():
+            await worker.emptied.wait()
+        if worker not in self.workers.live:
+            return
+        self.workers.ended(worker)
+        worker.mark_lost("it ended")
+        await self.replace(worker.node)
+
+    async def play(self, worker: LiveWorker, lease: Lease) -> bytes:
+        """Play a lease as its fate has it."""
+        request, fate = lease.request, next(self.fates)
+        name = request.episode_id or request.group_id
+        self.held[name] += 1
+        assert self.held[name] == 1, "no two workers may have the lease of one episode"
+        self.attempts.setdefault(name, []).append(lease.attempt)
+        try:
+            await asyncio.sleep(0)
+            if fate == "dies":
+                worker.mark_lost("killed")
+                self.ending.append(asyncio.create_task(self.end(worker)))
+                raise RayActorError
+            if fate in ("is retired", "drains"):
+                self.workers.retire(worker, fate)
+            failed = fate.startswith("fails")
+            outcome = Outcome.INFRA_FAILED if failed else Outcome.COMPLETED
+            after = int(fate == "fails after an action")
+            ids = [request.episode_id] if lease.strategy is None else [f"{name}-{n}" for n in range(lease.size)]
+            episodes = [
+                Episode(each, request.env_id, request.task, request.group_id, (), outcome, after_action=after)
+                for each in ids
+            ]
+            return pickle.dumps(Played(lease.key, pack(episodes)))
+        finally:
+            self.held[name] -= 1
+
+
+class _Actor:
+    def __init__(self, made: Made, worker: LiveWorker) -> None:
+        self.play = _Method(lambda lease, agents: made.play(worker, lease))
+        self.cancel = _Method(lambda keys: asyncio.sleep(0))
+
+
+class _Method:
+    def __init__(self, call: Any) -> None:
+        self.remote = call
+
+
+@pytest.fixture
+def cluster_pool_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that makes a pool whose workers are made up."""
+    monkeypatch.setattr(cluster_pool, "ClusterConnection", Nobody)
+    monkeypatch.setattr(ray, "put", lambda data: data)
+    monkeypatch.setattr(Workers, "_follow", _nothing)
+
+    async def make_pool(fates: Sequence[str]) -> tuple[ClusterPool, Made]:
+        config = RolloutsConfig(engine="ray", workers=2, episodes_per_worker=2)
+        pool = ClusterPool(EnvPool.of(ENV), portable_pool(ENV).build, config)
+        workers = await pool._started()
+        made = Made(pool, workers, fates)
+        await made.open()
+        return pool, made
+
+    return make_pool
+
+
+async def _nothing(self: Workers) -> None:
+    """Follow no nodes."""
+
+
+def specs(count: int) -> list[tw.TaskSpec]:
+    env = make(ENV)
+    family = env.get_wrapper_attr("tasks")()
+    env.close()
+    return [family.spec(seed) for seed in range(count)]
+
+
+TASKS = specs(6)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(FATES), max_size=24))
+def test_every_episode_ends_once_whatever_happens_to_its_leases(cluster_pool_of: Any, fates: list[str]) -> None:
+    async def life() -> tuple[ClusterPool, Made, list[Episode], RunStats]:
+        pool, made = await cluster_pool_of(fates)
+        stats = RunStats()
+        options = RunOptions(group_size=2, seed=1)
+        async with asyncio.timeout(30):
+            found = [each async for each in run_episodes(pool, OracleAgent(), TASKS, options=options, stats=stats)]
+        await pool.close()
+        return pool, made, found, stats
+
+    pool, made, found, stats = asyncio.run(life())
+
+    ids = Counter(episode.episode_id for episode in found)
+    assert len(ids) == 12, "no episode may be lost"
+    assert set(ids.values()) == {1}, "no episode may be counted twice"
+    assert pool.counts["drawn"] == pool.counts["ended"] == stats.episodes == 12
+    assert pool.open == 0
+    assert not +made.held
+    for name, attempts in made.attempts.items():
+        assert attempts == list(range(1, len(attempts) + 1)), f"each lease of {name} has its own number"
+    leases = sum(map(len, made.attempts.values()))
+    assert leases == 12 + pool.counts["lost"] + pool.counts["moved"], "each lease ended, was lost, or moved"
+    assert all(1 <= episode.attempts <= len(made.attempts[episode.episode_id]) for episode in found)
+    failed = sum(episode.outcome is Outcome.INFRA_FAILED for episode in found)
+    assert failed <= sum(fate.startswith("fails") for fate in fates)
+
+
+async def test_an_episode_that_cannot_start_is_played_elsewhere_once(cluster_pool_of: Any) -> None:
+    pool, made = await cluster_pool_of(["fails"])
+    (episode,) = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:1])]
+    assert episode.outcome is Outcome.COMPLETED
+    assert (episode.attempts, episode.redrawn, episode.after_action) == (2, 0, 0), "the failed attempt is recorded"
+    assert pool.counts["moved"] == 1
+    await pool.close()
+
+    pool, made = await cluster_pool_of(["fails", "fails"])
+    (episode,) = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:1])]
+    assert episode.outcome is Outcome.INFRA_FAILED
+    assert episode.attempts == 2
+    assert len(made.attempts[episode.episode_id]) == 2, "it fails in two places, so the place is not at fault"
+    await pool.close()
+
+
+async def test_a_failure_after_an_action_is_not_played_again(cluster_pool_of: Any) -> None:
+    pool, _ = await cluster_pool_of(["fails after an action"])
+    (episode,) = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:1])]
+    assert episode.outcome is Outcome.INFRA_FAILED, "the action may have caused it; again, it would be a second draw"
+    assert pool.counts["moved"] == 0
+    await pool.close()
+
+
+async def test_a_cancelled_tree_counts_each_of_its_episodes(cluster_pool_of: Any) -> None:
+    pool, made = await cluster_pool_of([])
+    hold = asyncio.Event()
+    made.play = lambda worker, lease: hold.wait()
+    stats, options = RunStats(), RunOptions(group_size=5)
+    request = EpisodeRequest(TASKS[0], 0, 0, "", "group", ENV, {})
+    tree = pool.play_tree(request, StateValues(rollouts=1), OracleAgent(), options, stats)
+    playing = asyncio.create_task(tree)
+    for _ in range(30):
+        await asyncio.sleep(0)
+    assert pool.open == 5
+    playing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await playing
+    assert pool.counts == Counter(drawn=5, cancelled=5)
+    assert stats.outcomes[Outcome.CANCELLED] == 5
+    assert pool.open == 0
+    await pool.close()
+
+
+def test_a_worker_keeps_a_strategy_with_what_it_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    turn = SimpleNamespace(sent=True)
+    stored = SimpleNamespace(trainable=True, success=True, turns=(turn, turn))
+
+    def load(store: str) -> list[Any]:
+        reads.append(store)
+        return [stored]
+
+    monkeypatch.setattr(branching_restart, "load_episodes", load)
+    worker, strategy = Worker(), branching_restart.PrefixRestarts(store="s")
+    for _ in range(3):
+        assert len(worker._strategy(pickle.dumps(strategy)).prefixes) == 1
+    assert reads == ["s"], "a store is read once, not for each task"
+    for number in range(2 * KEPT):
+        worker._strategy(pickle.dumps(StateValues(rollouts=number + 1)))
+    assert len(worker._strategies) == KEPT, "a worker does not grow with the strategies of a run"

@@ -1,0 +1,84 @@
+"""Training with episodes on a Ray cluster is the run of the local engine: same metrics, same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from turnwise.rollouts.store import load_episodes
+from turnwise.trainers import archer, loop, on_policy
+from turnwise.trainers.run.metrics import read_metrics
+
+from ..rollouts.ray_cluster import alive, two_nodes
+from . import small
+from .test_archer import config as archer_config
+from .test_on_policy import running
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")]
+RAY = {"engine": "ray", "address": "auto", "workers": 2, "episodes_per_worker": 4}
+MACHINE = (*small.MEASURED, "ray/")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    pytest.importorskip("ray", reason="turnwise[ray] is not installed")
+    with two_nodes():
+        yield
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """Return the metrics of a run, except for those of the machine."""
+    lines = read_metrics(folder / "metrics.jsonl")
+    return [{name: value for name, value in line.items() if not name.startswith(MACHINE)} for line in lines]
+
+
+def compared(train: Callable[[Any], Any], config: Callable[..., Any], out: Path, **changes: Any) -> None:
+    """Train with both engines, and compare everything."""
+    train(config(out / "local", **changes))
+    train(config(out / "ray", rollouts=RAY, **changes))
+
+    local, there = metrics(out / "local"), metrics(out / "ray")
+    assert len(local) == len(there) > 0
+    for here, other in zip(local, there, strict=True):
+        assert other == pytest.approx(here, rel=1e-3, abs=1e-5), "an algorithm must not know where episodes are played"
+    counted = [line for line in there if "rollouts/drawn" in line]
+    assert counted
+    for line in counted:
+        failed = sum(value for name, value in line.items() if name.startswith("rollouts/failed_"))
+        assert line["rollouts/drawn"] == line["rollouts/trained"] + failed + line["rollouts/open"]
+    weights = [load_file(out / engine / "model" / "model.safetensors") for engine in ("local", "ray")]
+    assert all(torch.allclose(tensor, weights[1][name], atol=1e-5) for name, tensor in weights[0].items())
+    assert alive() == [], "a run leaves no actor behind"
+
+
+def test_archer(tmp_path: Path, cloned: Path) -> None:
+    compared(archer.train, lambda out, **changes: archer_config(out, cloned / "model", **changes), tmp_path, steps=2)
+
+
+def test_a_forked_tree(tmp_path: Path, cloned: Path) -> None:
+    tree = {"strategy": "entropy", "tokens": 4}
+    changes = {"group_size": 4, "branching": tree}
+    compared(on_policy.train, lambda out, **more: running(out, cloned / "model", "arpo", **changes, **more), tmp_path)
+
+
+@pytest.mark.shift("ray")
+def test_loop_and_restarts_from_its_episodes(tmp_path: Path, cloned: Path) -> None:
+    quiet = {"split": "train", "episodes": 2, "every": 0}
+
+    def looping(out: Path, **changes: Any) -> Any:
+        return small.looping(out, cloned / "model", steps=2, keep_episodes="all", eval=quiet, **changes)
+
+    compared(loop.train, looping, tmp_path / "loop")
+    store = tmp_path / "loop" / "ray" / "training_episodes"
+    assert load_episodes(store)
+    branching = {"strategy": "restart", "store": str(store), "share": 0.5, "only_success": False}
+
+    def restarting(out: Path, **changes: Any) -> Any:
+        return running(out, cloned / "model", "grpo", branching=branching, group_size=4, **changes)
+
+    compared(on_policy.train, restarting, tmp_path / "restart")
