@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "pretrain": "pretrain",
     "train": "train",
     "plan": "plan",
+    "serve": "serve",
     "endpoint": "endpoint",
     "mcp": "mcp",
     "retrieve": "retrieve",
