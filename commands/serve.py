@@ -51,9 +51,7 @@ def serve(
     ] = None,
     operator_key: Annotated[
         str | None,
-        typer.Option(
-            help="Key that also opens the oracle (default: none has it).", envvar=OPERATOR, show_envvar=True
-        ),
+        typer.Option(help="Key that also opens the oracle (default: none has it).", envvar=OPERATOR, show_envvar=True),
     ] = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Let in every client that reaches the port.")] = False,
     settings_only: Annotated[
@@ -89,12 +87,13 @@ def serve(
     if no_token and token:
         raise UsageError("choose either --token or --no-token")
     known = os.environ.get(TOKEN)
-    tokens = () if no_token else tuple(token or ([known] if known else [new_token()]))
+    made = [] if no_token or token or known else [new_token()]
+    tokens = () if no_token else tuple(token or ([known] if known else made))
     server = EnvironmentServer(ids, settings, tokens=tokens, operator=operator_key, host=host, port=port)
-    asyncio.run(_serve(server, tokens, shown=not known or bool(token)))
+    asyncio.run(_serve(server, made))
 
 
-async def _serve(server: EnvironmentServer, tokens: tuple[str, ...], *, shown: bool) -> None:
+async def _serve(server: EnvironmentServer, made: list[str]) -> None:
     stop, at_once, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
 
     def stopped() -> None:
@@ -105,9 +104,8 @@ async def _serve(server: EnvironmentServer, tokens: tuple[str, ...], *, shown: b
     async with server:
         for id in server.catalog.digests:
             typer.echo(f"turnwise{server.address.removeprefix('ws')}/{id}")
-        if shown:
-            for token in tokens:
-                typer.echo(f"{TOKEN}={token}")
+        for token in made:
+            typer.echo(f"{TOKEN}={token}")
         remark().print(f"{server.config.capacity} episodes at a time; Ctrl-C stops the server", markup=False)
         await stop.wait()
         remark().print(f"waiting for {server.episodes.places.load} episodes; Ctrl-C again ends them", markup=False)

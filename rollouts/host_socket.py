@@ -71,6 +71,7 @@ def places_at(address: Address) -> int:
         UsageError: the server refuses the token or the version.
         InfrastructureError: the server cannot be reached.
     """
+
     async def capacity() -> int:
         return (await connection_to(address).hello()).capacity
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import weakref
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ MISSED = 3
 """Number of heartbeats that may be missing before a connection counts as broken."""
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Maximum bytes of a server's frame."""
+GONE, BROKEN = 1000, 4000
+"""Codes with which a socket closes: at the end of its loop, when nobody comes back; and to be replaced by another."""
 LONGEST_PAUSE = 5.0
 """Maximum seconds between two attempts to connect again."""
 
@@ -208,7 +211,8 @@ class Connection:
         except InvalidStatus as error:
             raise self._refused(error.response.status_code) from None
         except (OSError, WebSocketException, TimeoutError) as error:
-            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            code = getattr(error, "errno", None)
+            why = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
             raise InfrastructureError(f"cannot reach {address}: {why}; is `turnwise serve` running there?") from None
         except RequestError:
             first = {}
@@ -237,16 +241,17 @@ class Connection:
         """Handle the server's frames until the socket breaks."""
         assert self._state.hello is not None
         limit = MISSED * self._state.hello.heartbeat
-        catching_up = asyncio.create_task(self._catch_up())
+        catching_up, code = asyncio.create_task(self._catch_up()), GONE
         try:
             async for frame in _frames(socket, limit):
                 self._received(frame)
+            code = BROKEN
         finally:
             self._state.socket = None
             catching_up.cancel()
             await asyncio.gather(catching_up, return_exceptions=True)
             with contextlib.suppress(Exception):
-                await socket.close()
+                await socket.close(code)
 
     async def _catch_up(self) -> None:
         """Attach episodes, send what was sent on an earlier socket, and from then on what got no answer in time."""

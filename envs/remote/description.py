@@ -1,4 +1,4 @@
-"""A description of an environment for clients that have none of its code: limits, tools, and the family of its tasks."""
+"""A description of an environment for clients that have none of its code: limits, tools, and the family of tasks."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ def action_of(data: Mapping[str, Any]) -> Action:
     given = set(data) - {"metadata", "type"}
     if not given or given - {"text", "tool_calls"}:
         raise RequestError(
-            'an action must be {"text": "…"}, {"tool_calls": [{"name": …, "arguments": {…}}]}, or {"type": "call_tool", '
-            '"tool_name": …, "arguments": {…}}',
+            'an action must be {"text": "…"}, {"tool_calls": [{"name": …, "arguments": {…}}]}, or '
+            '{"type": "call_tool", "tool_name": …, "arguments": {…}}',
             code="bad_frame",
         )
     calls = [of(call, dict, "tool_calls") for call in of(data.get("tool_calls", []), list, "tool_calls")]

@@ -23,7 +23,7 @@ from .catalog import Catalog, Served
 from .episodes import Episodes
 from .openenv import OpenEnvSession
 from .settings import ServeConfig
-from .wire import Budget, Wire
+from .wire import Budget
 
 STATUS = {"CAPACITY_REACHED": 503, "VALIDATION_ERROR": 422, "SESSION_ERROR": 409}
 """HTTP status by OpenEnv's code; any other is 500."""

@@ -23,6 +23,9 @@ class Places:
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
         self.draining = False
         """Whether no episode may start any more."""
+        self.empty = asyncio.Event()
+        """Set while no place is in use."""
+        self.empty.set()
 
     @property
     def load(self) -> int:
@@ -37,7 +40,7 @@ class Places:
         """
         self._open()
         if self._fits(client) and not self._waiting:
-            self._used[client] += 1
+            self._take(client)
             return
         if wait <= 0 or len(self._waiting) >= self._most_waiting:
             raise self._full(client)
@@ -61,6 +64,8 @@ class Places:
         if not self._used[client]:
             del self._used[client]
         self._serve()
+        if not self.load:
+            self.empty.set()
 
     def drain(self) -> None:
         """Refuse every episode from now on, also to those that wait."""
@@ -72,9 +77,13 @@ class Places:
     def _serve(self) -> None:
         for client, each in list(self._waiting):
             if not each.done() and self._fits(client):
-                self._used[client] += 1
+                self._take(client)
                 self._waiting.remove((client, each))
                 each.set_result(None)
+
+    def _take(self, client: str) -> None:
+        self._used[client] += 1
+        self.empty.clear()
 
     def _fits(self, client: str) -> bool:
         return self.load < self.capacity and self._used[client] < self._per_client

@@ -82,9 +82,7 @@ class EnvironmentServer:
         """Start no more episodes, and wait until the running ones have ended, at most ``drain`` seconds."""
         self.episodes.places.drain()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.config.drain):
-                while self.episodes.places.load:
-                    await asyncio.sleep(0.05)
+            await asyncio.wait_for(self.episodes.places.empty.wait(), self.config.drain)
 
     async def aclose(self) -> None:
         """Stop serving, and close every environment."""

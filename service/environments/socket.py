@@ -48,6 +48,8 @@ class EnvironmentSocket:
                 await budget.take(len(text))
                 await self._read(text, budget)
         finally:
+            if self._wire.gone:
+                await self._episodes.end_of(self)
             self._episodes.detach(self)
             for task in (beating, *self._answering.values()):
                 task.cancel()

@@ -1,4 +1,4 @@
-"""One WebSocket of a server: bounded reading, sending with a deadline, and an abrupt end where a client does not read."""
+"""One WebSocket of a server: bounded reading, sending with a deadline, and an abrupt end if a client stops reading."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from ...envs.remote.connection import GONE
 from ...envs.remote.frames import encode
 from .settings import ServeConfig
 
@@ -25,6 +26,12 @@ class AbortableSocket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if hasattr(self, "scope"):
             self.scope["extensions"][ABORT] = {"call": self.transport.abort}
+
+    async def send(self, message: Any) -> None:
+        """Send an event; the answer that refuses a connection completes the handshake."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
 
     def keepalive_timeout(self) -> None:
         """Drop a connection whose other side is silent, also if it is half-open."""
@@ -70,6 +77,8 @@ class Wire:
         self._socket, self._config = socket, config
         self._sending = asyncio.Lock()
         self.broken = False
+        self.gone = False
+        """Whether the client said that it will not come back."""
 
     async def frames(self) -> AsyncIterator[str]:
         """Yield text frames until the socket breaks."""
@@ -79,6 +88,7 @@ class Wire:
             except (WebSocketDisconnect, RuntimeError):
                 break
             if message["type"] == "websocket.disconnect":
+                self.gone = message.get("code") == GONE
                 break
             text = message.get("text")
             yield text if text is not None else (message.get("bytes") or b"").decode(errors="replace")
