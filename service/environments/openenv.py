@@ -14,6 +14,7 @@ from ...envs.messages import Action, ToolCall
 from ...envs.remote.description import RemoteFamily
 from ...envs.remote.frames import of
 from ...envs.remote.problems import problem_of
+from ...envs.tools import Tool
 from ...errors import RequestError, UsageError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.spec import TaskSpec
@@ -76,7 +77,7 @@ class OpenEnvSession:
 async def stepped(episodes: Episodes, episode: ServedEpisode, data: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the observation after an action."""
     if data.get("type") == "list_tools":
-        return {"observation": {"tools": tools_of(episode.served), "metadata": {}}, "reward": None, "done": False}
+        return {"observation": {"tools": tools_of(episode), "metadata": {}}, "reward": None, "done": False}
     action = action_of(data)
     answer = await episodes.step(episode, episode.turn, action)
     return observed(answer, name or episode.id, called=data if data.get("type") == "call_tool" else None)
@@ -148,12 +149,10 @@ def state_of(episode: ServedEpisode, name: str | None = None) -> dict[str, Any]:
     return {"episode_id": name or episode.id, "step_count": episode.played, "over": episode.over}
 
 
-def tools_of(served: Served) -> list[dict[str, Any]]:
-    """Return the tools in the form of OpenEnv and MCP."""
-    tools: Sequence[Mapping[str, Any]] = served.description["tools"]
-    return [
-        {"name": tool["name"], "description": tool["description"], "input_schema": tool["parameters"]} for tool in tools
-    ]
+def tools_of(episode: ServedEpisode) -> list[dict[str, Any]]:
+    """Return the tools of an episode in the form of OpenEnv and MCP."""
+    tools: Sequence[Tool] = episode.host.tools if episode.host is not None else ()
+    return [{"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools]
 
 
 def error_of(error: Exception, client: Client, episodes: Episodes) -> dict[str, Any]:
