@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
+from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.agents.named import agent_from
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.envs.named import environment
@@ -71,7 +72,11 @@ def families() -> Iterator[Any]:
 
 
 async def _sandboxed() -> bool:
-    return (await BubblewrapBackend.probe()).usable if hasattr(BubblewrapBackend, "probe") else True
+    backend = BubblewrapBackend()
+    try:
+        return (await backend.probe()).available
+    finally:
+        await backend.close()
 
 
 @pytest.mark.parametrize("id", FAMILIES)
@@ -165,7 +170,7 @@ def test_an_environment_behaves_as_one(server: Any) -> None:
         assert each.turn == 2
     assert server.episodes.places.load == 3
     fork.close()
-    del clone
+    del each, clone
     env.reset(seed=1)
     env.step("end")
     with pytest.raises(ContractError, match="reset"):
@@ -347,34 +352,39 @@ def test_a_killed_worker_fails_its_episode_alone_and_the_runner_replays_it() -> 
         client.ask("step", dies, turn=0, action={"text": "add"})
         os.kill(server.episodes._open[dies].host.pid, signal.SIGKILL)
         assert client.ask("step", dies, turn=1, action={"text": "add"})["kind"] == "died"
-        assert client.ask("step", works, turn=0, action={"text": "add"})["observation"][0]["parts"][0]["text"] == "total 1"
+        assert (
+            client.ask("step", works, turn=0, action={"text": "add"})["observation"][0]["parts"][0]["text"] == "total 1"
+        )
         for each in (dies, works):
             client.ask("close", each)
 
-        killed: list[int] = []
-
-        class Killer(type(agent_from("oracle"))):  # type: ignore[misc]
-            """Kills the worker before the third turn of its first attempt."""
-
-        agent = agent_from("function:tests.envs.test_remote:kill_once")
-        globals()["SERVER"], globals()["KILLED"] = server, killed
+        agent = KillsOnce(server)
         (episode,) = tw.run(at(server), agent, [task(5)], retries=3, backoff=0.0)
-        assert killed, "nothing was killed"
+        assert agent.killed, "nothing was killed"
         assert episode.outcome == "completed"
         assert episode.attempts == 2
         assert [turn.action.text for turn in episode.turns] == ["add", "add", "add", "end"]
-        assert episode.after_action == 1
+        assert episode.after_action == 1, "the action without an answer was repeated, not sampled again"
 
 
-SERVER: Any = None
-KILLED: list[int] = []
+class KillsOnce:
+    """An agent that kills the worker of its environment before its third action, once."""
+
+    def __init__(self, server: Any) -> None:
+        self.server, self.killed = server, False
+
+    def start(self, context: EpisodeContext) -> Any:
+        return _KillsOnce(self)
 
 
-def kill_once(messages: Any, tools: Any = None) -> str:
-    """A policy that plays three turns, and in the third kills the worker, once."""
-    said = [message for message in messages if message.role == "assistant"] if not isinstance(messages, str) else []
-    if len(said) == 2 and not KILLED:
-        (episode,) = SERVER.episodes._open.values()
-        KILLED.append(episode.host.pid)
-        os.kill(episode.host.pid, signal.SIGKILL)
-    return "end" if len(said) == 3 else "add"
+class _KillsOnce:
+    def __init__(self, agent: KillsOnce) -> None:
+        self.agent, self.turn = agent, 0
+
+    async def act(self, observation: tw.Observation) -> Decision:
+        self.turn += 1
+        if self.turn == 3 and not self.agent.killed:
+            self.agent.killed = True
+            (episode,) = self.agent.server.episodes._open.values()
+            os.kill(episode.host.pid, signal.SIGKILL)
+        return Decision(Action("end" if self.turn == 4 else "add"))
