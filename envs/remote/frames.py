@@ -116,7 +116,8 @@ def action_from_json(given: Any) -> Action:
     """
     body = of(given, dict, "action")
     if unknown := set(body) - {"text", "tool_calls", "problem"}:
-        raise RequestError(f"an action has text, tool_calls and problem, but not {sorted(unknown)[0]!r:.60}")
+        wrong = min(unknown)
+        raise RequestError(f"an action has text, tool_calls and problem, but not {wrong!r:.60}", code="bad_frame")
     problem = body.get("problem")
     calls = [of(call, dict, "tool_calls") for call in of(body.get("tool_calls", []), list, "tool_calls")]
     for call in calls:

@@ -7,7 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ...envs.messages import Action
 from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
@@ -20,6 +20,7 @@ from .places import Places
 from .settings import ServeConfig
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame does not start them again."""
 
@@ -49,10 +50,10 @@ class ServedEpisode:
     over: bool = False
     related: bool = False
     """Whether it has forks or is one: they may share a process, which no other episode gets."""
-    begun: asyncio.Task[Any] | None = None
-    last: tuple[int, Action, asyncio.Task[Any]] | None = None
+    begun: asyncio.Task[dict[str, Any]] | None = None
+    last: tuple[int, Action, asyncio.Task[dict[str, Any]]] | None = None
     """The last turn, its action and its answer."""
-    forks: dict[str, asyncio.Task[Any]] = field(default_factory=dict)
+    forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
     calls: set[asyncio.Task[Any]] = field(default_factory=set)
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed: str = ""
@@ -119,8 +120,7 @@ class Episodes:
             made.begun = episode.forks[id] = self._call(made, self._fork(episode, made))
         elif id not in episode.forks:
             raise RequestError("this id belongs to another episode", code="conflict")
-        await _shared(episode.forks[id])
-        return {}
+        return await _shared(episode.forks[id])
 
     def find(self, client: str, id: Any, connection: object | None) -> ServedEpisode:
         """Return an episode of a client, and attach it to its connection.
@@ -177,9 +177,9 @@ class Episodes:
         if connection is not None:
             episode.connection = connection
 
-    def _call(self, episode: ServedEpisode, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def _call(self, episode: ServedEpisode, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start work that a broken socket does not end."""
-        task = asyncio.ensure_future(work)
+        task = asyncio.create_task(work)
         episode.calls.add(task)
         task.add_done_callback(episode.calls.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved, also if nobody waits
@@ -206,7 +206,7 @@ class Episodes:
         episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
         return stepped_to_json(stepped)
 
-    async def _fork(self, episode: ServedEpisode, made: ServedEpisode) -> None:
+    async def _fork(self, episode: ServedEpisode, made: ServedEpisode) -> dict[str, Any]:
         try:
             await self.places.acquire(made.client, 0.0)
         except BaseException:
@@ -221,6 +221,7 @@ class Episodes:
         except BaseException as error:
             self._fail(made, "fork", error)
             raise
+        return {}
 
     async def _ask(self, episode: ServedEpisode, call: Callable[[Host], Coroutine[Any, Any, Any]], verb: str) -> Any:
         async with episode.acting:
@@ -267,7 +268,7 @@ class Episodes:
         self.places.release(episode.client)
 
 
-async def _shared(task: asyncio.Task[Any]) -> Any:
+async def _shared(task: asyncio.Task[T]) -> T:
     """Wait for work that others may wait for, too, and that goes on if this caller is cancelled."""
     try:
         return await asyncio.shield(task)

@@ -23,6 +23,7 @@ from .catalog import Served
 from .episodes import Episodes, ServedEpisode
 
 CODES = {"full": "CAPACITY_REACHED", "draining": "CAPACITY_REACHED", "bad_frame": "VALIDATION_ERROR"}
+CODES |= {"invalid_request": "VALIDATION_ERROR", "body_too_large": "VALIDATION_ERROR"}
 CODES |= {"task": "VALIDATION_ERROR", "usage": "VALIDATION_ERROR", "conflict": "SESSION_ERROR", "lost": "SESSION_ERROR"}
 """OpenEnv's code by our kind of error; any other is an ``EXECUTION_ERROR``."""
 TASK = ("split", "level", "template")

@@ -37,7 +37,7 @@ from turnwise.rollouts.pool import EnvPool
 from turnwise.sandboxes.bubblewrap.backend import BubblewrapBackend
 from turnwise.tasks.rng import Rng
 
-from ..service.environment_servers import ID, LOOP, OPERATOR, TOKEN, Raw, Tally, proxy, serving, task
+from ..service.environment_servers import ID, LOOP, OPERATOR, TOKEN, Raw, Tally, proxy, serving, task, text_of
 
 FAMILIES = ["turnwise/Maze-v0", "turnwise/Apps-v2", "turnwise/WebHTML-v1", "turnwise/Search-v1", "turnwise/CodeSQL-v2"]
 
@@ -270,6 +270,11 @@ def unreliable(seed: int) -> Callable[[str], Sequence[float]]:
     return fate
 
 
+def deliver(frame: str) -> Sequence[float]:
+    """Deliver a frame at once."""
+    return [0.0]
+
+
 async def play(address: str, seed: int, *, turns: int = 8, fork: bool = True) -> list[str]:
     connection = Connection(server_address(address), resend=0.2)
     digest = (await connection.hello()).environments[ID]
@@ -307,7 +312,7 @@ def test_lost_late_and_repeated_frames_never_act_twice(server: Any, seed: int) -
 
 
 def test_a_broken_socket_is_replaced_while_a_step_runs(server: Any) -> None:
-    with proxy(server.address, lambda _: [0.0], lambda _: [0.0]) as wire:
+    with proxy(server.address, deliver, deliver) as wire:
 
         async def played() -> tuple[str, str]:
             connection = Connection(server_address(wire.address), resend=5.0)
@@ -329,20 +334,20 @@ def test_a_broken_socket_is_replaced_while_a_step_runs(server: Any) -> None:
 
 def test_a_silent_server_is_a_broken_one() -> None:
     silent = [False]
-    with serving(reattach=1.0, heartbeat=0.2) as server:
-        with proxy(server.address, lambda _: [0.0], lambda _: [] if silent[0] else [0.0]) as wire:
+    settings = {"reattach": 1.0, "heartbeat": 0.2}
+    with serving(**settings) as server, proxy(server.address, deliver, lambda _: [] if silent[0] else [0.0]) as wire:
 
-            async def played() -> None:
-                connection = Connection(server_address(wire.address))
-                episode = RemoteEpisode(connection, ID, (await connection.hello()).environments[ID])
-                await episode.reset(task(), 10.0)
-                silent[0] = True
-                with pytest.raises(EnvironmentDiedError, match="could not be reached again in 1 s"):
-                    await episode.step(Action("add"))
+        async def played() -> None:
+            connection = Connection(server_address(wire.address))
+            episode = RemoteEpisode(connection, ID, (await connection.hello()).environments[ID])
+            await episode.reset(task(), 10.0)
+            silent[0] = True
+            with pytest.raises(EnvironmentDiedError, match="could not be reached again in 1 s"):
+                await episode.step(Action("add"))
 
-            started = time.monotonic()
-            asyncio.run(played())
-            assert time.monotonic() - started < 30, "nothing hangs"
+        started = time.monotonic()
+        asyncio.run(played())
+        assert time.monotonic() - started < 60, "nothing hangs"
 
 
 def test_a_killed_worker_fails_its_episode_alone_and_the_runner_replays_it() -> None:
@@ -352,9 +357,7 @@ def test_a_killed_worker_fails_its_episode_alone_and_the_runner_replays_it() -> 
         client.ask("step", dies, turn=0, action={"text": "add"})
         os.kill(server.episodes._open[dies].host.pid, signal.SIGKILL)
         assert client.ask("step", dies, turn=1, action={"text": "add"})["kind"] == "died"
-        assert (
-            client.ask("step", works, turn=0, action={"text": "add"})["observation"][0]["parts"][0]["text"] == "total 1"
-        )
+        assert text_of(client.ask("step", works, turn=0, action={"text": "add"})) == "total 1"
         for each in (dies, works):
             client.ask("close", each)
 
