@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -73,24 +74,30 @@ def serve(
 
         turnwise serve my_env.py turnwise/AppTasks-v1 --host 0.0.0.0 --capacity 32 env_timeout=60
     """
-    from ..service.environments.access import new_token
+    known = os.environ.get(TOKEN)
+    if no_token and token:
+        raise UsageError("choose either --token or --no-token")
+    made = [] if no_token or token or known else [f"tw-{secrets.token_urlsafe(24)}"]
+    tokens = [] if no_token else token or ([known] if known else made)
+    overrides = [f"capacity={capacity}"] if capacity is not None else []
+    server = _server(words or [], overrides, tokens=tokens, operator=operator_key, host=host, port=port)
+    asyncio.run(_serve(server, made))
+
+
+def _server(words: list[str], overrides: list[str], **arguments: Any) -> EnvironmentServer:
+    """Return the server for environments and settings on a command line.
+
+    Raises:
+        UsageError: an environment does not exist or is a remote one, or a setting is wrong.
+    """
     from ..service.environments.server import EnvironmentServer  # FastAPI, which nothing else here needs
     from ..service.environments.settings import ServeConfig
 
-    given = words or []
-    ids = [environment(word) for word in given if "=" not in word]
+    ids = [environment(word) for word in words if "=" not in word]
     if remote := next(filter(is_remote, ids), None):
         raise UsageError(f"{remote} is already on a server; serve an environment of this machine")
-    overrides = [word for word in given if "=" in word]
-    overrides += [f"capacity={capacity}"] if capacity is not None else []
-    settings = load_config(ServeConfig, None, overrides)
-    if no_token and token:
-        raise UsageError("choose either --token or --no-token")
-    known = os.environ.get(TOKEN)
-    made = [] if no_token or token or known else [new_token()]
-    tokens = () if no_token else tuple(token or ([known] if known else made))
-    server = EnvironmentServer(ids, settings, tokens=tokens, operator=operator_key, host=host, port=port)
-    asyncio.run(_serve(server, made))
+    settings = load_config(ServeConfig, None, [*overrides, *(word for word in words if "=" in word)])
+    return EnvironmentServer(ids, settings, **arguments)
 
 
 async def _serve(server: EnvironmentServer, made: list[str]) -> None:

@@ -60,11 +60,6 @@ class Access:
         return Client(_named(token), operator=False) if any(known) else None
 
 
-def new_token() -> str:
-    """Return a random token."""
-    return f"tw-{secrets.token_urlsafe(24)}"
-
-
 def _same(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode(), other.encode())
 
