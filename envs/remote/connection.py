@@ -32,7 +32,7 @@ MISSED = 3
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Maximum bytes of a server's frame."""
 GONE, BROKEN = 1000, 4000
-"""Codes with which a socket closes: at the end of its loop, when nobody comes back; and to be replaced by another."""
+"""Codes with which a socket closes: at the end of its loop, for good; and to be replaced by another."""
 LONGEST_PAUSE = 5.0
 """Maximum seconds between two attempts to connect again."""
 
@@ -69,7 +69,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class _State:
-    """What changes: the socket, the requests without an answer, and the episodes to attach again."""
+    """The changing parts: the socket, the requests without an answer, and the episodes to attach again."""
 
     socket: ClientConnection | None = None
     hello: Hello | None = None
@@ -206,19 +206,25 @@ class Connection:
                 close_timeout=1.0,
                 proxy=None,
             )
-            async with asyncio.timeout(OPENING):
-                first = decode(await socket.recv())
         except InvalidStatus as error:
             raise self._refused(error.response.status_code) from None
         except (OSError, WebSocketException, TimeoutError) as error:
-            code = getattr(error, "errno", None)
-            why = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
-            raise InfrastructureError(f"cannot reach {address}: {why}; is `turnwise serve` running there?") from None
-        except RequestError:
-            first = {}
-        self._state.hello = self._greeted(first)
+            raise self._unreachable(error) from None
+        try:
+            async with asyncio.timeout(OPENING):
+                self._state.hello = self._greeted(await socket.recv())
+        except BaseException as error:
+            socket.transport.abort()
+            if isinstance(error, OSError | WebSocketException | TimeoutError):
+                raise self._unreachable(error) from None
+            raise
         self._state.socket = socket
         return socket
+
+    def _unreachable(self, error: Exception) -> InfrastructureError:
+        code = getattr(error, "errno", None)
+        why = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
+        return InfrastructureError(f"cannot reach {self.address}: {why}; is `turnwise serve` running there?")
 
     def _refused(self, status: int) -> Exception:
         if status == 401:
@@ -227,7 +233,11 @@ class Connection:
             return InfrastructureError(f"{self.address} accepts no further connection now (HTTP {status})")
         return UsageError(f"{self.address} is not an environment server of Turnwise (HTTP {status} for {PATH})")
 
-    def _greeted(self, frame: Mapping[str, Any]) -> Hello:
+    def _greeted(self, text: str | bytes) -> Hello:
+        try:
+            frame = decode(text)
+        except RequestError:
+            frame = {}
         data = frame.get("data") or {}
         if frame.get("event") != "hello" or data.get("protocol") != PROTOCOL:
             theirs = data.get("protocol", "no")

@@ -17,7 +17,7 @@ from .frames import tools_from_json, tools_to_json
 
 
 def describe(env: TurnEnv) -> dict[str, Any]:
-    """Return what a client needs to know of an environment, as JSON. Oracle, judge and secrets are no part of it."""
+    """Return what a client needs to know of an environment, as JSON. It leaves out oracle, judge and secrets."""
     inner: TurnEnv = env.unwrapped  # type: ignore[assignment]
     family = inner.tasks()
     return {

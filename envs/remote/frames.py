@@ -26,7 +26,7 @@ PROTOCOL = 1
 PATH = "/turnwise/v1"
 """Path of the WebSocket."""
 EPISODE = re.compile(r"[0-9a-f]{32}")
-"""An episode's id, which the client draws at random: nobody else can guess it."""
+"""An episode's id, which the client draws at random, so that no other client can guess it."""
 MAX_DEPTH_ERROR = "the JSON is nested too deeply"
 
 Verb = Literal["describe", "instance", "reset", "step", "oracle", "random", "fork", "close"]

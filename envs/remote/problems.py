@@ -32,7 +32,7 @@ KINDS: dict[str, type[Exception]] = {
     "draining": InfrastructureError,
     "bad_frame": EnvironmentFailedError,
 }
-"""What the client raises for each kind of error. For an exception, the first kind that fits is sent."""
+"""Exceptions of the client by kind of error. For an exception, the first kind that fits is sent."""
 
 
 def problem_of(error: BaseException, *, hidden: bool) -> dict[str, str]:

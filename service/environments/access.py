@@ -1,4 +1,4 @@
-"""Who may use a server: tokens for clients, and the operator's key."""
+"""Tokens of a server's clients, and the operator's key."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Served:
         self.id, self._config = id, config
         self.pool = EnvPool.of(id, isolation=config.isolation, env_kwargs=config.env_kwargs)
         self.description: dict[str, Any] = {}
-        """What clients may know, as JSON; empty until ``open``."""
+        """Description for clients, as JSON; empty until ``open``."""
         self._salt = secrets.token_bytes(32)
         self._asked: Host | None = None
         self._asking = asyncio.Lock()
@@ -72,7 +72,7 @@ class Served:
     async def _question(self, verb: str, argument: Any = None) -> Any:
         async with self._asking:
             host = self._asked or await self.pool.take()
-            self._asked = None  # until it has answered: one that fails is not asked again
+            self._asked = None  # until it has answered: a host that fails gets no further question
             try:
                 answer = await timed(host, host.describe() if verb == "describe" else host.instance(argument), verb, 60)
             except UsageError:

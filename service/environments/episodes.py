@@ -57,7 +57,7 @@ class ServedEpisode:
     calls: set[asyncio.Task[Any]] = field(default_factory=set)
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed: str = ""
-    """Why the environment is gone."""
+    """Reason for which the server gave up the environment."""
 
 
 class Episodes:
@@ -99,7 +99,7 @@ class Episodes:
         if turn != episode.turn:
             raise RequestError(f"the episode is at turn {episode.turn}; got an action for {turn}", code="conflict")
         if episode.over:
-            raise RequestError("the episode is over; start another one", code="conflict")
+            raise RequestError("the episode has ended; start another one", code="conflict")
         episode.turn += 1
         episode.last = turn, action, self._call(episode, self._act(episode, action))
         return await _shared(episode.last[2])
@@ -151,7 +151,7 @@ class Episodes:
         await asyncio.gather(*(self._end(e) for e in list(self._open.values()) if e.connection is connection))
 
     async def sweep(self) -> None:
-        """End the episodes whose client has been gone or silent for too long."""
+        """End the episodes whose client has left, or has sent nothing, for too long."""
         now = _now()
         for episode in list(self._open.values()):
             limit = self._config.reattach if episode.connection is None else self._config.idle
@@ -182,14 +182,14 @@ class Episodes:
         task = asyncio.create_task(work)
         episode.calls.add(task)
         task.add_done_callback(episode.calls.discard)
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved, also if nobody waits
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved even without a waiter
         return task
 
     async def _begin(self, episode: ServedEpisode, wait: float) -> dict[str, Any]:
         try:
             await self.places.acquire(episode.client, wait)
         except BaseException:
-            self._open.pop(episode.id, None)  # nothing has begun, so the same id may try again
+            self._open.pop(episode.id, None)  # nothing has started, so the same id may try again
             raise
         try:
             pool = episode.served.pool

@@ -34,7 +34,7 @@ class OpenEnvSession:
     """The environment of one OpenEnv client: at most one episode, closed with the session.
 
     Args:
-        client: who connected.
+        client: client of the session.
         served: environment.
         episodes: episodes of the server.
     """
@@ -146,7 +146,7 @@ def family_of(served: Served) -> TaskFamily[Any]:
 
 
 def state_of(episode: ServedEpisode, name: str | None = None) -> dict[str, Any]:
-    """Return the state of an episode; the world itself is no part of it."""
+    """Return the state of an episode; it leaves out the world itself."""
     return {"episode_id": name or episode.id, "step_count": episode.played, "over": episode.over}
 
 

@@ -35,7 +35,7 @@ class OpenEnvRoutes:
     Args:
         catalog: environments.
         episodes: episodes.
-        access: who may connect.
+        access: tokens that open the routes.
         config: settings.
         release: release of Turnwise.
         admit: function that accepts a WebSocket of a known client, or refuses it and returns ``None``.
@@ -59,7 +59,7 @@ class OpenEnvRoutes:
             app.add_api_websocket_route(f"{before}/ws", self.socket)
 
     async def health(self, request: Request) -> Response:
-        """``GET /health``, for everybody."""
+        """``GET /health``, without a token."""
         return JSONResponse({"status": "healthy"})
 
     async def metadata(self, request: Request) -> Response:

@@ -39,7 +39,7 @@ class Places:
             RequestError: there is none within ``wait`` seconds, or the server is draining.
         """
         self._open()
-        if self._fits(client):  # whoever waits does not fit, or ``release`` would have served it
+        if self._fits(client):  # a waiter that fitted would have a place: see ``release``
             self._take(client)
             return
         if wait <= 0 or len(self._waiting) >= self._most_waiting:

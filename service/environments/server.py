@@ -22,7 +22,7 @@ from .socket import EnvironmentSocket
 from .wire import AbortableSocket, Wire
 
 SWEEP = 1.0
-"""Seconds between two looks for episodes whose clients are gone."""
+"""Seconds between two searches for episodes that their clients have left."""
 
 
 class EnvironmentServer:

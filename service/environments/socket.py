@@ -27,7 +27,7 @@ class EnvironmentSocket:
 
     Args:
         wire: its WebSocket.
-        client: who connected.
+        client: client of the connection.
         catalog: environments of the server.
         episodes: episodes of the server.
         config: settings of the server.

@@ -78,7 +78,7 @@ class Wire:
         self._sending = asyncio.Lock()
         self.broken = False
         self.gone = False
-        """Whether the client said that it will not come back."""
+        """Whether the client closed the connection for good."""
 
     async def frames(self) -> AsyncIterator[str]:
         """Yield text frames until the socket breaks."""

@@ -42,6 +42,7 @@ def served(run: Run, tmp_path: Path) -> Iterator[tuple[str, Any]]:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_eval_plays_a_served_file_and_sigterm_drains(
     run: Run, served: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def test_same_seeds_give_the_same_bytes_here_and_over_the_socket(families: Any, 
         remote.close()
 
 
+@pytest.mark.slow
 def test_the_runner_plays_the_same_episodes_in_processes_of_the_server() -> None:
     id = "turnwise/Maze-v0"
     tasks = list(tw.make(id).tasks().sample(6, split="test_iid"))
@@ -323,7 +324,7 @@ def test_a_broken_socket_is_replaced_while_a_step_runs(server: Any) -> None:
             await asyncio.to_thread(wire.cut)
             first = (await stepping)[0].text
             await asyncio.to_thread(wire.cut)
-            await asyncio.sleep(0.5)  # it connects again and attaches the episode although nothing is asked
+            await asyncio.sleep(0.5)  # without a request, it connects again and attaches the episode
             second = (await episode.step(Action("add")))[0].text
             await connection.close()
             return first, second
@@ -334,7 +335,7 @@ def test_a_broken_socket_is_replaced_while_a_step_runs(server: Any) -> None:
 
 def test_a_silent_server_is_a_broken_one() -> None:
     silent = [False]
-    settings = {"reattach": 1.0, "heartbeat": 0.2}
+    settings: dict[str, Any] = {"reattach": 1.0, "heartbeat": 0.2}
     with serving(**settings) as server, proxy(server.address, deliver, lambda _: [] if silent[0] else [0.0]) as wire:
 
         async def played() -> None:
@@ -350,6 +351,7 @@ def test_a_silent_server_is_a_broken_one() -> None:
         assert time.monotonic() - started < 60, "nothing hangs"
 
 
+@pytest.mark.slow
 def test_a_killed_worker_fails_its_episode_alone_and_the_runner_replays_it() -> None:
     tw.register(ID, Tally)
     with serving(isolation="process", capacity=2) as server, Raw(server) as client:

@@ -99,7 +99,7 @@ class Raw:
         self.socket.close()
 
     def next(self, seconds: float = 20.0) -> dict[str, Any]:
-        """The next frame that is no heartbeat."""
+        """The next frame except heartbeats."""
         while True:
             frame: dict[str, Any] = json.loads(self.socket.recv(seconds))
             if frame.get("event") != "heartbeat":
@@ -133,7 +133,7 @@ def text_of(answer: dict[str, Any]) -> str:
 
 
 Fate = Callable[[str], Sequence[float]]
-"""What becomes of a frame: the delays, in seconds, after which it is delivered; none if it is lost."""
+"""The delays, in seconds, after which a frame is delivered; none for a lost one."""
 
 
 @contextlib.contextmanager

@@ -300,6 +300,7 @@ def test_a_client_that_does_not_read_loses_its_connection_and_holds_no_memory() 
         client.socket.close_socket()
 
 
+@pytest.mark.slow
 def test_a_half_open_socket_is_dropped() -> None:
     with serving(heartbeat=0.5) as server:
         plain = socket.create_connection(("127.0.0.1", int(server.address.rpartition(":")[2])))
@@ -313,6 +314,7 @@ def test_a_half_open_socket_is_dropped() -> None:
         plain.close()
 
 
+@pytest.mark.slow
 def test_an_episode_waits_for_its_client_as_long_as_stated() -> None:
     with serving(reattach=1.0) as server:
         client = Raw(server)
