@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .envs.fork import Forks
     from .envs.messages import Action, ImagePart, Message, Observation, TextPart, ToolCall, message
     from .envs.registry import entries, make, register
+    from .envs.remote.connect import connect
     from .envs.step import Step, failure, running, success, termination, truncation
     from .envs.toolenv import ToolEnv
     from .envs.tools import Tool, tool
@@ -72,6 +73,7 @@ __all__ = [
     "UnparseableError",
     "certify",
     "compare",
+    "connect",
     "entries",
     "evaluate",
     "evaluate_async",

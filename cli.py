@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "train": "train",
     "plan": "plan",
     "cluster": "cluster",
+    "serve": "serve",
     "endpoint": "endpoint",
     "mcp": "mcp",
     "retrieve": "retrieve",

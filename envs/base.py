@@ -256,12 +256,16 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
     # -- the inside ---------------------------------------------------------------------------------------------
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
+        spec = self._specified(seed, options)
+        return argument_of_start(self, self.tasks().generate(spec)), Rng("env", spec.digest)
+
+    def _specified(self, seed: int | None, options: Mapping[str, Any] | None) -> TaskSpec:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise TaskError(f"reset seed must be a non-negative integer; got {seed!r}")
         super().reset(seed=seed)
         spec = self._choose(seed, dict(options or {}))
         vars(self).update(_task=spec, _turn=0, _over=True, _actions=())  # over, until start() has come through
-        return argument_of_start(self, self.tasks().generate(spec)), Rng("env", spec.digest)
+        return spec
 
     def _choose(self, seed: int | None, options: dict[str, Any]) -> TaskSpec:
         unknown = set(options) - {"task", "split", "level", "template"}

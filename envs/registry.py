@@ -18,6 +18,7 @@ from gymnasium.envs.registration import registry as gymnasium_registry
 
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .author_line import at, author_line
+from .remote.address import is_remote, remote_id
 
 if TYPE_CHECKING:
     from .base import TurnEnv
@@ -119,6 +120,10 @@ def make(
     from .base import TurnEnv  # here, since every process reads the ids, and few make an environment
 
     entry = find(id)
+    if is_remote(id):
+        from .remote.env import remote_env  # a client of WebSockets, which nothing else here needs
+
+        return _wrapped(remote_env(id, **kwargs), wrappers, turn_limit)
     if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
         raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")
     try:
@@ -145,9 +150,13 @@ def make(
         raise _failed(id, error) from error
     if not isinstance(env.unwrapped, TurnEnv):
         raise ContractError(f"{id} is a {type(env.unwrapped).__name__}, not a turnwise.TurnEnv")
+    return _wrapped(env, wrappers, turn_limit)
+
+
+def _wrapped(env: Any, wrappers: Sequence[Callable[[TurnEnv], Any]], turn_limit: int | None) -> TurnEnv:
     for wrap in wrappers:
         env = wrap(env)
-    return _limited(cast(TurnEnv, env), turn_limit)
+    return _limited(cast("TurnEnv", env), turn_limit)
 
 
 def create(source: str | Callable[..., TurnEnv], *, turn_limit: int | None = None, **kwargs: Any) -> TurnEnv:
@@ -171,12 +180,15 @@ def _failed(id: str, error: Exception) -> EnvironmentFailedError:
 
 
 def find(id: str) -> Entry:
-    """Return the entry of an id.
+    """Return the entry of an id, also of one on a server, ``turnwise://host:port/ID``, which is not contacted.
 
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
     """
     load_plugins()
+    if is_remote(id):
+        address, _ = remote_id(id)
+        return Entry(id, "turnwise.envs.remote.env:remote_env", source=str(address))
     if not isinstance(id, str):
         raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:

@@ -34,6 +34,8 @@ def source_digest(env: gymnasium.Env[Any, Any]) -> str | None:
         notebook.
     """
     layers = list(_layers(env))
+    if remote := getattr(layers[-1], "remote_digest", None):  # its source is on a server, which digests it
+        return str(remote)
     modules = [kind.__module__ for layer in layers for kind in type(layer).__mro__]
     if layers[-1].spec is not None:
         made_by = layers[-1].spec.entry_point

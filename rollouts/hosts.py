@@ -1,7 +1,7 @@
 """Hosts of environments: in the event loop, on a separate thread, or (``host_process``) in another process.
 
-A ``Host`` is the one seam between the runner and an environment, all of it async. Ray workers and HTTP are further
-hosts behind the same verbs.
+A ``Host`` is the one seam between the runner and an environment, all of it async. An environment server is a further
+host behind the same verbs (``host_socket``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..envs.asked import asked
 from ..envs.author_line import at, author_line, author_traceback, noted
 from ..envs.base import Reset, Stepped, TurnEnv
 from ..envs.messages import Action
+from ..envs.remote.description import describe, instance
 from ..envs.tools import Tool
 from ..errors import ContractError, EnvironmentFailedError, EnvironmentTimeoutError, InfrastructureError, UsageError
 from ..tasks.rng import Rng
@@ -67,6 +68,14 @@ class Host(ABC):
     async def random(self, seed: int) -> Action:
         """Return an action of an agent that knows only the rules."""
         return cast(Action, await self._do("random", seed))
+
+    async def describe(self) -> dict[str, Any]:
+        """Return what a remote client needs to know of the environment; see ``envs.remote.description.describe``."""
+        return cast("dict[str, Any]", await self._do("describe"))
+
+    async def instance(self, task: TaskSpec) -> str:
+        """Return a digest of the task that a specification generates."""
+        return cast(str, await self._do("instance", task))
 
     @abstractmethod
     async def fork(self) -> Host:
@@ -264,6 +273,10 @@ def perform(env: TurnEnv, verb: str, argument: Any) -> Any:
         if not callable(fork := getattr(env, "fork", None)):
             raise ContractError(f"{type(env).__name__} has no fork(), so it cannot branch in the middle of an episode")
         return fork()
+    if verb == "describe":
+        return describe(env)
+    if verb == "instance":
+        return instance(env, argument)
     raise ValueError(f"unknown verb {verb!r} for an environment host")
 
 

@@ -16,6 +16,7 @@ from gymnasium.envs.registration import load_env_creator
 from ..agents.agent import Agent
 from ..envs.base import TurnEnv
 from ..envs.registry import create, find, make
+from ..envs.remote.address import is_remote, remote_id
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
@@ -23,6 +24,7 @@ from ..logs import event
 from .episode import Episode
 from .episode_request import EpisodeRequest
 from .host_process import ProcessHost, portable
+from .host_socket import SocketHost, places_at
 from .hosts import Build, Host, InlineHost, ThreadHost
 from .options import Isolation, RunOptions
 from .stats import RunStats
@@ -52,6 +54,8 @@ class EnvPool:
     build: Build
     isolation: Isolation = "auto"
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    places: int | None = None
+    """Number of episodes that an environment server plays at a time, for environments that run there."""
     made: int = 0
     """Number of environments created so far."""
     _free: list[Host] = field(default_factory=list)
@@ -65,11 +69,14 @@ class EnvPool:
 
         Raises:
             UnknownEnvironmentError: no such id.
+            InfrastructureError: the server of a remote environment cannot be reached.
             UsageError: ``env`` is an environment, not a way to create one.
         """
         kwargs = dict(env_kwargs or {})
         if isinstance(env, str):
             entry = find(env)
+            if is_remote(env) and not kwargs:
+                return cls(env, partial(make, env), "inline", places=places_at(remote_id(env)[0]))
             if isolation == "process":
                 return cls(env, portable(entry, kwargs), isolation, kwargs)
             return cls(env, partial(make, env, **kwargs), _resolved(isolation, _class_of(entry.entry_point)), kwargs)
@@ -105,6 +112,11 @@ class EnvPool:
             self._abandoned += 1
             host.abandon()
 
+    async def discard(self, host: Host) -> None:
+        """Take an environment back and close it."""
+        self._lent.discard(host)
+        await host.close()
+
     async def close(self) -> None:
         """Close every environment; one that is still in use is abandoned."""
         lent, self._lent = self._lent, set()
@@ -127,6 +139,8 @@ class EnvPool:
         if self._abandoned:
             self._abandoned -= 1
             event(LOG, "restart", f"starting another {self.env_id} in place of one that failed", {"env": self.env_id})
+        if self.places is not None:
+            return await SocketHost.open(self.env_id)
         if self.isolation == "inline":
             return await InlineHost.open(self.build)
         if self.isolation == "thread":
@@ -175,7 +189,9 @@ class RemotePool(EnvPool, ABC):
 
 def width(pool: EnvPool, options: RunOptions) -> int:
     """Return how many episodes a run plays at a time."""
-    return pool.width if isinstance(pool, RemotePool) else options.concurrency
+    if isinstance(pool, RemotePool):
+        return pool.width
+    return options.concurrency if pool.places is None else min(options.concurrency, pool.places)
 
 
 def runs_inline(kind: type[TurnEnv]) -> bool:

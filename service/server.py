@@ -36,13 +36,14 @@ class LoopServer:
         self._serving = self.loop.create_task(self._serve(), name="turnwise-endpoint")
 
     @classmethod
-    async def open(cls, app: Any, *, host: str, port: int) -> Self:
+    async def open(cls, app: Any, *, host: str, port: int, **settings: Any) -> Self:
         """Listen and start serving.
 
         Args:
             app: ASGI application.
             host: address to listen on.
             port: port to listen on; 0 picks a free one.
+            settings: further settings of uvicorn, such as those of WebSockets, which are off by default.
 
         Raises:
             UsageError: the server cannot listen on the address.
@@ -55,16 +56,8 @@ class LoopServer:
         except OSError as error:
             listening.close()
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
-        config = uvicorn.Config(
-            app,
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=KEPT_ALIVE,
-        )
+        quiet = {"ws": "none", "lifespan": "off", "log_config": None, "access_log": False, "server_header": False}
+        config = uvicorn.Config(app, **{"http": "h11", "timeout_keep_alive": KEPT_ALIVE, **quiet, **settings})
         made = cls(_Quiet(config), listening)
         while not made._server.started:
             if made._serving.done():

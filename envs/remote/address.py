@@ -1,0 +1,103 @@
+"""Addresses of environment servers: ``ws://host:port`` for a server, ``turnwise://host:port/ID`` for an environment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ...errors import UsageError
+
+SCHEMES = {"turnwise": "ws", "turnwise+tls": "wss"}
+"""Schemes of environment ids, and those of the socket."""
+TOKEN = "TURNWISE_TOKEN"
+"""Environment variable with the token for servers to which ``connect`` gave none."""
+
+_tokens: dict[Address, str] = {}
+"""Tokens by server. They are kept out of ids, since ids are recorded with every episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One server.
+
+    Args:
+        host: name or IP address; IPv6 without brackets.
+        port: port.
+        tls: whether the connection is encrypted.
+    """
+
+    host: str
+    port: int
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return f"{'wss' if self.tls else 'ws'}://{self._place}"
+
+    @property
+    def _place(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def id_of(self, env: str) -> str:
+        """Return the id of one of the server's environments."""
+        return f"{'turnwise+tls' if self.tls else 'turnwise'}://{self._place}/{env}"
+
+    @property
+    def token(self) -> str:
+        """The token for this server, or an empty text."""
+        return _tokens.get(self) or os.environ.get(TOKEN, "")
+
+    def keep_token(self, token: str | None) -> None:
+        """Use a token for this server from now on, in this process."""
+        if token is not None:
+            _tokens[self] = token
+
+
+def is_remote(id: object) -> bool:
+    """Whether an environment id names an environment of a server."""
+    return isinstance(id, str) and id.partition("://")[0] in SCHEMES and "://" in id
+
+
+def remote_id(id: str) -> tuple[Address, str]:
+    """Return the server and the server's own id of ``turnwise://host:port/ID``.
+
+    Raises:
+        UsageError: it has no port, no id, or credentials.
+    """
+    address, path = _parsed(id, {name: socket == "wss" for name, socket in SCHEMES.items()})
+    if not path:
+        raise UsageError(f"{id} names a server, but no environment; write {id.rstrip('/')}/turnwise/Maze-v0")
+    return address, path
+
+
+def server_address(url: str) -> Address:
+    """Return the server of ``ws://host:port``; ``http://`` means the same.
+
+    Raises:
+        UsageError: it is not the address of a server.
+    """
+    schemes = {"ws": False, "wss": True, "http": False, "https": True} | {k: v == "wss" for k, v in SCHEMES.items()}
+    address, path = _parsed(url, schemes)
+    if path:
+        raise UsageError(f"{url} has a path; connect to the server, {address}, and name the environment in make()")
+    return address
+
+
+def _parsed(url: str, schemes: dict[str, bool]) -> tuple[Address, str]:
+    known = f"write {next(iter(schemes))}://host:port"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"{url!r} is not the address of a server: {error}; {known}") from None
+    if parts.scheme not in schemes or not parts.hostname:
+        raise UsageError(f"{url!r} is not the address of a server; {known}")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise UsageError(
+            f"the address of {parts.hostname} may hold no credentials and no parameters, since it is recorded; set "
+            f"{TOKEN}, or use tw.connect(url, token=...)"
+        )
+    tls = schemes[parts.scheme]
+    if port is None and not (tls or parts.scheme == "http"):
+        raise UsageError(f"{url!r} names no port; {known}")
+    return Address(parts.hostname, port or (443 if tls else 80), tls), parts.path.strip("/")

@@ -1,0 +1,316 @@
+"""One WebSocket to an environment server: it carries any number of episodes, and survives a broken socket.
+
+Every request can be repeated without acting twice, so a request without an answer is simply sent again: after a new
+connection, and after ``RESEND`` seconds on the same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import weakref
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from ...errors import EnvironmentDiedError, InfrastructureError, RequestError, UsageError
+from .address import TOKEN, Address
+from .frames import PATH, PROTOCOL, Verb, decode, encode
+from .problems import raised
+
+RESEND = 10.0
+"""Seconds without an answer after which a request is sent again."""
+OPENING = 10.0
+"""Seconds for a connection, and for the server's first frame on it."""
+MISSED = 3
+"""Number of heartbeats that may be missing before a connection counts as broken."""
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""Maximum bytes of a server's frame."""
+GONE, BROKEN = 1000, 4000
+"""Codes with which a socket closes: at the end of its loop, for good; and to be replaced by another."""
+LONGEST_PAUSE = 5.0
+"""Maximum seconds between two attempts to connect again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first frame of a server.
+
+    Args:
+        capacity: number of episodes that it plays at a time.
+        load: number of episodes that it plays now.
+        heartbeat: seconds between two heartbeats.
+        reattach: seconds that an episode waits for its client after a broken socket.
+        frame: maximum bytes of a request.
+        environments: digest by id of every environment.
+        operator: whether the token is the operator's key.
+    """
+
+    capacity: int
+    load: int
+    heartbeat: float
+    reattach: float
+    frame: int
+    environments: Mapping[str, str]
+    operator: bool
+
+
+@dataclass(slots=True)
+class _Asked:
+    text: str
+    answer: asyncio.Future[dict[str, Any]]
+    sent: float = -1.0
+
+
+@dataclass(slots=True)
+class _State:
+    """The changing parts: the socket, the requests without an answer, and the episodes to attach again."""
+
+    socket: ClientConnection | None = None
+    hello: Hello | None = None
+    asked: dict[int, _Asked] = field(default_factory=dict)
+    episodes: set[str] = field(default_factory=set)
+
+
+class Connection:
+    """A connection to a server, in the running event loop; get one with ``connection_to``.
+
+    It opens with the first request and ends with its loop. While an episode is open, a broken socket is replaced within
+    the time that the server stated; otherwise the next request opens a new one.
+
+    Args:
+        address: the server.
+        resend: seconds without an answer after which a request is sent again.
+    """
+
+    def __init__(self, address: Address, *, resend: float = RESEND) -> None:
+        self.address = address
+        self._resend = resend
+        self._state = _State()
+        self._ids = itertools.count(1)
+        self._opening = asyncio.Lock()
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def hello(self) -> Hello:
+        """Return what the server announced last, and connect if there is no connection.
+
+        Raises:
+            UsageError: the server refuses the token or the version, or is not an environment server.
+            InfrastructureError: the server cannot be reached.
+        """
+        async with self._opening:
+            if self._keeping is None or self._keeping.done():
+                socket = await self._connected()
+                self._keeping = asyncio.create_task(self._keep(socket), name="turnwise-remote")
+        assert self._state.hello is not None
+        return self._state.hello
+
+    @property
+    def load(self) -> int:
+        """Number of episodes that the server announced last."""
+        return self._state.hello.load if self._state.hello is not None else 0
+
+    async def ask(self, verb: Verb, data: Mapping[str, Any], episode: str | None = None) -> dict[str, Any]:
+        """Send a request, as often as necessary, and return the data of its answer.
+
+        Raises:
+            RequestError: the request is larger than the server accepts.
+            TurnwiseError: whatever the server answered; see ``problems.KINDS``.
+        """
+        return await self._asked(verb, dict(data), episode)
+
+    async def close(self) -> None:
+        """Close the socket; requests without an answer fail."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+
+    def keep(self, episode: str) -> None:
+        """Attach an episode again after a broken socket, until ``forget``."""
+        self._state.episodes.add(episode)
+
+    def forget(self, episode: str) -> None:
+        """Do not attach an episode again."""
+        self._state.episodes.discard(episode)
+
+    async def _asked(self, verb: str, data: dict[str, Any], episode: str | None) -> dict[str, Any]:
+        hello = await self.hello()
+        id = next(self._ids)
+        text = encode({"id": id, "verb": verb, "episode": episode, "data": data})
+        if len(text) > hello.frame:
+            raise RequestError(f"the {verb} has {len(text)} bytes; {self.address} accepts {hello.frame}")
+        asked = _Asked(text, asyncio.get_running_loop().create_future())
+        self._state.asked[id] = asked
+        try:
+            await self._send(asked)
+            return await asked.answer
+        finally:
+            self._state.asked.pop(id, None)
+
+    async def _send(self, asked: _Asked) -> None:
+        if (socket := self._state.socket) is not None:
+            asked.sent = asyncio.get_running_loop().time()
+            with contextlib.suppress(ConnectionClosed):  # then it is sent again on the next socket
+                await socket.send(asked.text)
+
+    async def _keep(self, socket: ClientConnection) -> None:
+        """Read answers until nothing needs this connection, replacing a broken socket."""
+        problem: Exception = EnvironmentDiedError(f"{self.address} closed the connection")
+        try:
+            while True:
+                await self._read(socket)
+                if not (self._state.asked or self._state.episodes):
+                    return
+                socket = await self._again()
+        except (UsageError, InfrastructureError) as error:
+            problem = error
+        finally:
+            self._state.socket = None
+            for asked in self._state.asked.values():
+                if not asked.answer.done():
+                    asked.answer.set_exception(problem)
+
+    async def _again(self) -> ClientConnection:
+        """Return a new socket.
+
+        Raises:
+            EnvironmentDiedError: there was none within the time that episodes wait for it.
+        """
+        assert self._state.hello is not None
+        limit, pause = self._state.hello.reattach, 0.05
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                while True:
+                    with contextlib.suppress(InfrastructureError):
+                        return await self._connected()
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+        raise EnvironmentDiedError(f"{self.address} was lost, and could not be reached again in {limit:g} s")
+
+    async def _connected(self) -> ClientConnection:
+        address, token = self.address, self.address.token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            socket = await connect(
+                f"{address}{PATH}",
+                additional_headers=headers,
+                compression=None,
+                max_size=LARGEST_ANSWER,
+                open_timeout=OPENING,
+                ping_interval=None,
+                close_timeout=1.0,
+                proxy=None,
+            )
+        except InvalidStatus as error:
+            raise self._refused(error.response.status_code) from None
+        except (OSError, WebSocketException, TimeoutError) as error:
+            raise self._unreachable(error) from None
+        try:
+            async with asyncio.timeout(OPENING):
+                self._state.hello = self._greeted(await socket.recv())
+        except BaseException as error:
+            socket.transport.abort()
+            if isinstance(error, OSError | WebSocketException | TimeoutError):
+                raise self._unreachable(error) from None
+            raise
+        self._state.socket = socket
+        return socket
+
+    def _unreachable(self, error: Exception) -> InfrastructureError:
+        code = getattr(error, "errno", None)
+        why = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
+        return InfrastructureError(f"cannot reach {self.address}: {why}; is `turnwise serve` running there?")
+
+    def _refused(self, status: int) -> Exception:
+        if status == 401:
+            return UsageError(f"{self.address} refused the token; set {TOKEN}, or use tw.connect(url, token=...)")
+        if status in (429, 503):
+            return InfrastructureError(f"{self.address} accepts no further connection now (HTTP {status})")
+        return UsageError(f"{self.address} is not an environment server of Turnwise (HTTP {status} for {PATH})")
+
+    def _greeted(self, text: str | bytes) -> Hello:
+        try:
+            frame = decode(text)
+        except RequestError:
+            frame = {}
+        data = frame.get("data") or {}
+        if frame.get("event") != "hello" or data.get("protocol") != PROTOCOL:
+            theirs = data.get("protocol", "no")
+            raise UsageError(
+                f"{self.address} speaks {theirs} version of the protocol, and this client version {PROTOCOL}; install "
+                "the same release of Turnwise on both sides"
+            )
+        return Hello(**{name: data[name] for name in Hello.__dataclass_fields__})
+
+    async def _read(self, socket: ClientConnection) -> None:
+        """Handle the server's frames until the socket breaks."""
+        assert self._state.hello is not None
+        limit = MISSED * self._state.hello.heartbeat
+        catching_up, code = asyncio.create_task(self._catch_up()), GONE
+        try:
+            async for frame in _frames(socket, limit):
+                self._received(frame)
+            code = BROKEN
+        finally:
+            self._state.socket = None
+            catching_up.cancel()
+            await asyncio.gather(catching_up, return_exceptions=True)
+            with contextlib.suppress(Exception):
+                await socket.close(code)
+
+    async def _catch_up(self) -> None:
+        """Attach episodes, send what was sent on an earlier socket, and from then on what got no answer in time."""
+        loop = asyncio.get_running_loop()
+        if self._state.episodes:
+            text = encode({"id": 0, "verb": "attach", "data": {"episodes": sorted(self._state.episodes)}})
+            await self._send(_Asked(text, loop.create_future()))
+        before = loop.time()
+        while True:
+            for asked in list(self._state.asked.values()):
+                if asked.sent < before:
+                    await self._send(asked)
+            await asyncio.sleep(self._resend / 4)
+            before = loop.time() - self._resend
+
+    def _received(self, frame: Mapping[str, Any]) -> None:
+        if frame.get("event") == "heartbeat":
+            hello = self._state.hello
+            if hello is not None:
+                load = int(frame["data"]["load"])
+                self._state.hello = Hello(**{n: getattr(hello, n) for n in Hello.__dataclass_fields__} | {"load": load})
+            return
+        asked = self._state.asked.get(frame.get("id") or 0)
+        if asked is None or asked.answer.done():  # a second answer, or one that is no longer waited for
+            return
+        if frame.get("ok"):
+            asked.answer.set_result(frame["data"])
+        else:
+            asked.answer.set_exception(raised(frame.get("error") or {}, str(self.address)))
+
+
+async def _frames(socket: ClientConnection, limit: float) -> AsyncIterator[dict[str, Any]]:
+    """Yield frames until the socket breaks, or is silent for ``limit`` seconds. Unreadable frames count as lost."""
+    while True:
+        try:
+            async with asyncio.timeout(limit):
+                text = await socket.recv()
+        except (ConnectionClosed, TimeoutError, OSError):
+            return
+        with contextlib.suppress(RequestError):
+            yield decode(text)
+
+
+_connections: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[Address, str], Connection]]
+_connections = weakref.WeakKeyDictionary()
+"""Connections by event loop, server and token."""
+
+
+def connection_to(address: Address) -> Connection:
+    """Return the connection to a server in the running event loop."""
+    known = _connections.setdefault(asyncio.get_running_loop(), {})
+    return known.setdefault((address, address.token), Connection(address))

@@ -1,0 +1,78 @@
+"""An environment on a server (``turnwise serve``), reached over a WebSocket that many hosts share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any, Self
+
+from ..envs.remote.address import Address, remote_id
+from ..envs.remote.connection import connection_to
+from ..envs.remote.env import LOOP
+from ..envs.remote.episode import RemoteEpisode
+from .hosts import CLOSING_GRACE, Host
+
+WAIT = 60.0
+"""Seconds that an episode waits for a place on a server that is full, as when other clients use it."""
+
+
+class SocketHost(Host):
+    """An environment on a server; its verbs are frames in the loop of the runner.
+
+    A broken connection is replaced, and the server keeps the episode meanwhile. If server or worker are lost, the verb
+    raises an ``EnvironmentDiedError``, and the runner repeats the recorded actions in another episode, as it does for a
+    dead process.
+    """
+
+    def __init__(self, remote: RemoteEpisode) -> None:
+        self._remote = remote
+
+    @classmethod
+    async def open(cls, id: str) -> Self:
+        """Connect to the server of ``turnwise://host:port/ID``, or use the connection of this loop."""
+        address, env = remote_id(id)
+        return cls(await RemoteEpisode.at(address, env))
+
+    async def fork(self) -> SocketHost:
+        return self._alike(SocketHost(await self._do("fork")))
+
+    async def close(self) -> None:
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self._remote.close(), CLOSING_GRACE)
+
+    def abandon(self) -> None:
+        closing = asyncio.ensure_future(self.close())
+        _closing.add(closing)
+        closing.add_done_callback(_closing.discard)
+
+    async def _call(self, verb: str, argument: Any) -> Any:
+        if verb == "reset":
+            (observation, info), tools = await self._remote.reset(argument, WAIT)
+            return observation, info, tools
+        if verb == "step":
+            return await self._remote.step(argument)
+        if verb == "random":
+            return await self._remote.random(argument)
+        if verb == "oracle":
+            return await self._remote.oracle()
+        if verb == "fork":
+            return await self._remote.fork()
+        raise ValueError(f"an environment server has no verb {verb!r} for a host")
+
+
+_closing: set[asyncio.Future[None]] = set()
+"""Requests to close that nothing waits for; the loop itself refers to them only weakly."""
+
+
+def places_at(address: Address) -> int:
+    """Return how many episodes a server plays at a time, for synchronous code.
+
+    Raises:
+        UsageError: the server refuses the token or the version.
+        InfrastructureError: the server cannot be reached.
+    """
+
+    async def capacity() -> int:
+        return (await connection_to(address).hello()).capacity
+
+    return LOOP.wait(capacity())

@@ -1,0 +1,154 @@
+"""The environments of a server: pools of hosts, descriptions, and digests."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import importlib.metadata
+import json
+import logging
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import EnvironmentFailedError, RequestError, UsageError
+from ...logs import event
+from ...rollouts.hosts import Host, late
+from ...rollouts.pool import EnvPool
+from ...tasks.rng import stable_hash
+from ...tasks.spec import TaskSpec
+from .settings import ServeConfig
+
+LOG = logging.getLogger(__name__)
+
+
+class Served:
+    """One environment of a server: a pool of hosts for episodes, and one host for questions about it.
+
+    Args:
+        id: id of the environment.
+        config: settings of the server.
+    """
+
+    def __init__(self, id: str, config: ServeConfig) -> None:
+        self.id, self._config = id, config
+        self.pool = EnvPool.of(id, isolation=config.isolation, env_kwargs=config.env_kwargs)
+        self.description: dict[str, Any] = {}
+        """Description for clients, as JSON; empty until ``open``."""
+        self._salt = secrets.token_bytes(32)
+        self._asked: Host | None = None
+        self._asking = asyncio.Lock()
+
+    @property
+    def digest(self) -> str:
+        """Digest of the environment, its arguments, its source and the release of Turnwise."""
+        return str(self.description["digest"])
+
+    async def open(self) -> None:
+        """Create one environment and describe it.
+
+        Raises:
+            UsageError: the environment cannot be created.
+        """
+        try:
+            described = await self._question("describe")
+        except EnvironmentFailedError as error:
+            raise UsageError(str(error)) from None
+        arguments = json.dumps(self._config.env_kwargs, sort_keys=True, default=repr)
+        release = importlib.metadata.version("turnwise")
+        parts = (self.id, arguments, release, str(described.pop("source")), json.dumps(described, sort_keys=True))
+        self.description = {"id": self.id, "digest": stable_hash("served", *parts).hex()[:16], **described}
+
+    async def key(self, task: TaskSpec) -> str:
+        """Return a key of the generated task, equal for equal tasks; without this server's salt it says nothing."""
+        made = await self._question("instance", task)
+        return hmac.new(self._salt, str(made).encode(), hashlib.sha256).hexdigest()[:32]
+
+    async def close(self) -> None:
+        """Close every environment."""
+        await self.pool.close()
+
+    async def _question(self, verb: str, argument: Any = None) -> Any:
+        async with self._asking:
+            host = self._asked or await self.pool.take()
+            self._asked = None  # until it has answered: a host that fails gets no further question
+            try:
+                answer = await timed(host, host.describe() if verb == "describe" else host.instance(argument), verb, 60)
+            except UsageError:
+                self._asked = host
+                raise
+            except BaseException:
+                self.pool.give(host, reusable=False)
+                raise
+            self._asked = host
+            return answer
+
+
+async def timed(host: Host, call: Any, verb: str, seconds: float) -> Any:
+    """Return what a call of an environment returns in time.
+
+    Raises:
+        EnvironmentTimeoutError: it does not return in time; abandon the host.
+    """
+    try:
+        async with asyncio.timeout(seconds) as deadline:
+            return await call
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise late(verb, seconds) from None
+
+
+class Catalog:
+    """All environments of a server, by id.
+
+    Args:
+        ids: their ids; the first is the default for clients that name none.
+        config: settings of the server.
+    """
+
+    def __init__(self, ids: Sequence[str], config: ServeConfig) -> None:
+        if not ids:
+            raise UsageError("name at least one environment to serve (`turnwise envs` lists them)")
+        self._served = {id: Served(id, config) for id in dict.fromkeys(ids)}
+
+    @property
+    def first(self) -> Served:
+        """The default environment."""
+        return next(iter(self._served.values()))
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digest of each environment."""
+        return {id: served.digest for id, served in self._served.items()}
+
+    def find(self, id: Any, digest: Any = None) -> Served:
+        """Return an environment.
+
+        Raises:
+            RequestError: there is none of this id, or it has another digest.
+        """
+        served = self._served.get(id) if isinstance(id, str) else None
+        if served is None:
+            known = ", ".join(self._served)
+            raise RequestError(
+                f"there is no environment {str(id)[:100]!r} here; this server has {known}", code="unknown_environment"
+            )
+        if digest is not None and digest != served.digest:
+            raise RequestError(
+                f"{id} has the digest {served.digest} here, and the client wants {str(digest)[:40]}: environment or "
+                "release have changed; connect again",
+                code="version",
+            )
+        return served
+
+    async def open(self) -> None:
+        """Create one environment of each kind, and describe it."""
+        for served in self._served.values():
+            await served.open()
+            event(LOG, "environment served", f"{served.id} {served.digest}", {"env": served.id})
+
+    async def close(self) -> None:
+        """Close every environment."""
+        await asyncio.gather(*(served.close() for served in self._served.values()))

@@ -1,0 +1,282 @@
+"""Episodes of a server: each belongs to one client, acts once per turn, and outlives a broken socket for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ...envs.messages import Action
+from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
+from ...errors import EnvironmentFailedError, RequestError, UsageError
+from ...logs import event
+from ...rollouts.hosts import Host
+from ...tasks.spec import TaskSpec
+from .catalog import Served, timed
+from .places import Places
+from .settings import ServeConfig
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+REMEMBERED = 10_000
+"""Number of closed episodes whose ids are refused, so that a late frame does not start them again."""
+
+
+@dataclass(slots=True, eq=False)
+class ServedEpisode:
+    """One episode.
+
+    Args:
+        id: id, which only its client knows.
+        client: digest of the client's token.
+        served: its environment.
+        task: its task.
+        connection: connection that its client used last; ``None`` after a broken socket.
+    """
+
+    id: str
+    client: str
+    served: Served
+    task: TaskSpec
+    connection: object | None
+    touched: float = 0.0
+    host: Host | None = None
+    turn: int = 0
+    played: int = 0
+    """Number of actions that the environment has answered; ``turn`` may be one ahead."""
+    over: bool = False
+    related: bool = False
+    """Whether it has forks or is one: they may share a process, which no other episode gets."""
+    begun: asyncio.Task[dict[str, Any]] | None = None
+    last: tuple[int, Action, asyncio.Task[dict[str, Any]]] | None = None
+    """The last turn, its action and its answer."""
+    forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
+    calls: set[asyncio.Task[Any]] = field(default_factory=set)
+    acting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    failed: str = ""
+    """Reason for which the server gave up the environment."""
+
+
+class Episodes:
+    """All episodes of a server.
+
+    Args:
+        config: settings of the server.
+    """
+
+    def __init__(self, config: ServeConfig) -> None:
+        self._config = config
+        self.places = Places(config.capacity, config.per_client or config.capacity, config.waiting)
+        self._open: dict[str, ServedEpisode] = {}
+        self._closed: OrderedDict[str, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def reset(
+        self, client: str, id: Any, served: Served, task: TaskSpec, wait: float, connection: object
+    ) -> dict[str, Any]:
+        """Start an episode; the same request again gets the same answer."""
+        known = self._open.get(id) if isinstance(id, str) else None
+        if known is None:
+            known = self._added(id, client, served, task, connection)
+            known.begun = self._call(known, self._begin(known, wait))
+        elif known.client != client or known.served is not served or known.task != task:
+            raise RequestError("this episode was started with another task", code="conflict")
+        self._touch(known, connection)
+        assert known.begun is not None
+        return await _shared(known.begun)
+
+    async def step(self, episode: ServedEpisode, turn: int, action: Action) -> dict[str, Any]:
+        """Take the action of a turn, once: the last turn again gets the same answer."""
+        if episode.last is not None and episode.last[0] == turn:
+            if episode.last[1] != action:
+                raise RequestError(f"turn {turn} already has another action", code="conflict")
+            return await _shared(episode.last[2])
+        if turn != episode.turn:
+            raise RequestError(f"the episode is at turn {episode.turn}; got an action for {turn}", code="conflict")
+        if episode.over:
+            raise RequestError("the episode has ended; start another one", code="conflict")
+        episode.turn += 1
+        episode.last = turn, action, self._call(episode, self._act(episode, action))
+        return await _shared(episode.last[2])
+
+    async def choose(self, episode: ServedEpisode, verb: str, seed: int = 0) -> dict[str, Any]:
+        """Return the action of the oracle, or of an agent that knows only the rules."""
+
+        def ask(host: Host) -> Coroutine[Any, Any, Action]:
+            return host.oracle() if verb == "oracle" else host.random(seed)
+
+        return {"action": action_to_json(await _shared(self._call(episode, self._ask(episode, ask, verb))))}
+
+    async def fork(self, episode: ServedEpisode, id: Any, connection: object) -> dict[str, Any]:
+        """Start another episode in the same state; the same request again does nothing."""
+        known = self._open.get(id) if isinstance(id, str) else None
+        if known is None:
+            made = self._added(id, episode.client, episode.served, episode.task, connection)
+            made.begun = episode.forks[id] = self._call(made, self._fork(episode, made))
+        elif id not in episode.forks:
+            raise RequestError("this id belongs to another episode", code="conflict")
+        return await _shared(episode.forks[id])
+
+    def find(self, client: str, id: Any, connection: object | None) -> ServedEpisode:
+        """Return an episode of a client, and attach it to its connection.
+
+        Raises:
+            RequestError: the client has no such episode.
+        """
+        episode = self._open.get(id) if isinstance(id, str) else None
+        if episode is None or episode.client != client:
+            raise RequestError("there is no such episode here (it was closed, or the server restarted)", code="lost")
+        self._touch(episode, connection)
+        return episode
+
+    async def close(self, client: str, id: Any) -> None:
+        """End an episode, if it is open."""
+        episode = self._open.get(id) if isinstance(id, str) else None
+        if episode is not None and episode.client == client:
+            await self._end(episode)
+
+    def detach(self, connection: object) -> None:
+        """Note that a connection is broken: its episodes wait for their client."""
+        for episode in self._open.values():
+            if episode.connection is connection:
+                episode.connection, episode.touched = None, _now()
+
+    async def end_of(self, connection: object) -> None:
+        """End the episodes of a connection whose client cannot come back."""
+        await asyncio.gather(*(self._end(e) for e in list(self._open.values()) if e.connection is connection))
+
+    async def sweep(self) -> None:
+        """End the episodes whose client has left, or has sent nothing, for too long."""
+        now = _now()
+        for episode in list(self._open.values()):
+            limit = self._config.reattach if episode.connection is None else self._config.idle
+            if now - episode.touched > limit and not any(not call.done() for call in episode.calls):
+                await self._end(episode)
+
+    async def end(self) -> None:
+        """End all episodes."""
+        await asyncio.gather(*(self._end(episode) for episode in list(self._open.values())))
+
+    # -- the inside -----------------------------------------------------------------------------------------------
+
+    def _added(self, id: Any, client: str, served: Served, task: TaskSpec, connection: object) -> ServedEpisode:
+        if not isinstance(id, str) or not EPISODE.fullmatch(id):
+            raise RequestError("an episode's id must be 32 random hex digits", code="bad_frame")
+        if id in self._closed:
+            raise RequestError("this episode was closed", code="lost")
+        episode = self._open[id] = ServedEpisode(id, client, served, task, connection, _now())
+        return episode
+
+    def _touch(self, episode: ServedEpisode, connection: object | None) -> None:
+        episode.touched = _now()
+        if connection is not None:
+            episode.connection = connection
+
+    def _call(self, episode: ServedEpisode, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start work that a broken socket does not end."""
+        task = asyncio.create_task(work)
+        episode.calls.add(task)
+        task.add_done_callback(episode.calls.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved even without a waiter
+        return task
+
+    async def _begin(self, episode: ServedEpisode, wait: float) -> dict[str, Any]:
+        try:
+            await self.places.acquire(episode.client, wait)
+        except BaseException:
+            self._open.pop(episode.id, None)  # nothing has started, so the same id may try again
+            raise
+        try:
+            pool = episode.served.pool
+            episode.host = await asyncio.wait_for(pool.take(), self._config.env_timeout)
+            host = episode.host
+            observation, info = await timed(host, host.reset(episode.task), "reset", self._config.env_timeout)
+            return reset_to_json(observation, info, host.tools)
+        except BaseException as error:
+            self._fail(episode, "reset", error)
+            raise
+
+    async def _act(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
+        stepped = await self._ask(episode, lambda host: host.step(action), "step")
+        episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
+        return stepped_to_json(stepped)
+
+    async def _fork(self, episode: ServedEpisode, made: ServedEpisode) -> dict[str, Any]:
+        try:
+            await self.places.acquire(made.client, 0.0)
+        except BaseException:
+            self._open.pop(made.id, None)
+            episode.forks.pop(made.id, None)
+            raise
+        try:
+            episode.related = made.related = True
+            made.host = await self._ask(episode, lambda host: host.fork(), "fork")
+            made.turn = made.played = episode.played
+            made.over = episode.over
+        except BaseException as error:
+            self._fail(made, "fork", error)
+            raise
+        return {}
+
+    async def _ask(self, episode: ServedEpisode, call: Callable[[Host], Coroutine[Any, Any, Any]], verb: str) -> Any:
+        async with episode.acting:
+            if episode.begun is not None and not episode.begun.done():
+                await _shared(episode.begun)
+            if (host := episode.host) is None:
+                raise RequestError(f"the episode has failed: {episode.failed or 'it did not start'}", code="lost")
+            try:
+                return await timed(host, call(host), verb, self._config.env_timeout)
+            except UsageError:
+                raise
+            except BaseException as error:
+                if verb == "step" or host.busy:
+                    self._fail(episode, verb, error)
+                raise
+
+    def _fail(self, episode: ServedEpisode, verb: str, error: BaseException) -> None:
+        """Give up an environment that failed; its episode stays, to say so."""
+        if isinstance(error, EnvironmentFailedError):
+            event(LOG, "environment failed", error.traceback or str(error), {"verb": verb}, level=logging.WARNING)
+        host, episode.host = episode.host, None
+        episode.failed = f"{type(error).__name__} in {verb}"
+        if host is not None:
+            episode.served.pool.give(host, reusable=isinstance(error, UsageError))
+        self.places.release(episode.client)
+
+    async def _end(self, episode: ServedEpisode) -> None:
+        if self._open.pop(episode.id, None) is None:
+            return
+        self._closed[episode.id] = None
+        while len(self._closed) > REMEMBERED:
+            self._closed.popitem(last=False)
+        calls = [call for call in episode.calls if not call.done() and call is not asyncio.current_task()]
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        host, episode.host = episode.host, None
+        if host is None:
+            return
+        if episode.related and not host.busy:
+            await episode.served.pool.discard(host)
+        else:
+            episode.served.pool.give(host, reusable=True)
+        self.places.release(episode.client)
+
+
+async def _shared(task: asyncio.Task[T]) -> T:
+    """Wait for work that others may wait for, too, and that goes on if this caller is cancelled."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if task.cancelled():
+            raise RequestError("the episode was closed meanwhile", code="lost") from None
+        raise
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,47 @@
+"""Settings of an environment server: its limits and times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pydantic
+
+from ...config import Config
+from ...rollouts.options import ENV_TIMEOUT, Isolation
+
+
+class ServeConfig(Config):
+    """Limits and times of an environment server; every default suits one machine."""
+
+    capacity: int = pydantic.Field(default=16, ge=1)
+    """Number of episodes at a time, forks included. With ``isolation = "process"``, each has a process."""
+    per_client: int | None = pydantic.Field(default=None, ge=1)
+    """Number of episodes that one token may have at a time (default: ``capacity``)."""
+    isolation: Isolation = "process"
+    """Place of each environment: ``process``, so that one that hangs or dies harms no other; ``thread`` and ``inline``
+    are faster, for environments that you trust to return."""
+    env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Constructor arguments of the environments."""
+    env_timeout: float = pydantic.Field(default=ENV_TIMEOUT, gt=0)
+    """Seconds that an environment has for one call; beyond them it is killed, and the episode has failed."""
+    reattach: float = pydantic.Field(default=120.0, ge=0)
+    """Seconds that an episode waits for its client after a broken socket."""
+    idle: float = pydantic.Field(default=3600.0, gt=0)
+    """Seconds without a request after which an episode is closed."""
+    heartbeat: float = pydantic.Field(default=5.0, gt=0)
+    """Seconds between two heartbeats on each connection."""
+    send_timeout: float = pydantic.Field(default=30.0, gt=0)
+    """Seconds that a client has to read a frame; beyond them its connection is dropped."""
+    frame: int = pydantic.Field(default=4 * 1024 * 1024, ge=1024)
+    """Maximum bytes of a request."""
+    pending: int = pydantic.Field(default=256, ge=1)
+    """Number of requests of one connection without an answer; beyond them nothing more is read from it. The same holds
+    when they have four times ``frame`` bytes together."""
+    rate: float = pydantic.Field(default=2000.0, gt=0)
+    """Requests per second of one connection, after a burst of as many; faster ones are read later."""
+    connections: int = pydantic.Field(default=256, ge=1)
+    """Number of connections at a time."""
+    waiting: int = pydantic.Field(default=256, ge=0)
+    """Number of episodes that may wait for a place when the server is full."""
+    drain: float = pydantic.Field(default=30.0, ge=0)
+    """Seconds that running episodes have to end after SIGTERM."""

@@ -1,0 +1,126 @@
+"""One WebSocket of a server: bounded reading, sending with a deadline, and an abrupt end if a client stops reading."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from fastapi import WebSocket
+from starlette.websockets import WebSocketDisconnect, WebSocketState
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from ...envs.remote.connection import GONE
+from ...envs.remote.frames import encode
+from .settings import ServeConfig
+
+ABORT = "turnwise.abort"
+"""Extension of the ASGI scope: a function that drops the connection at once."""
+
+
+class AbortableSocket(WebSocketsSansIOProtocol):
+    """Uvicorn's WebSocket, which can also be dropped while data waits for a client that does not read."""
+
+    def handle_connect(self, event: Any) -> None:
+        super().handle_connect(event)
+        if hasattr(self, "scope"):
+            self.scope["extensions"][ABORT] = {"call": self.transport.abort}
+
+    async def send(self, message: Any) -> None:
+        """Send an event; the answer that refuses a connection completes the handshake."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True
+
+    def keepalive_timeout(self) -> None:
+        """Drop a connection whose other side is silent, also if it is half-open."""
+        super().keepalive_timeout()
+        self.transport.abort()
+
+
+class Budget:
+    """Bounds the requests of one connection: their number and bytes without an answer, and their rate."""
+
+    def __init__(self, config: ServeConfig) -> None:
+        self._number, self._bytes, self._rate = config.pending, 4 * config.frame, config.rate
+        self._tokens, self._at = config.rate, _now()
+        self._changed = asyncio.Condition()
+
+    async def take(self, size: int) -> None:
+        """Wait until a request of ``size`` bytes fits."""
+        now = _now()
+        self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate) - 1
+        self._at = now
+        if self._tokens < 0:
+            await asyncio.sleep(-self._tokens / self._rate)
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._number > 0 and self._bytes >= size)
+            self._number, self._bytes = self._number - 1, self._bytes - size
+
+    async def give(self, size: int) -> None:
+        """Return what ``take`` took."""
+        async with self._changed:
+            self._number, self._bytes = self._number + 1, self._bytes + size
+            self._changed.notify_all()
+
+
+class Wire:
+    """One accepted WebSocket.
+
+    Args:
+        socket: the socket.
+        config: settings of the server.
+    """
+
+    def __init__(self, socket: WebSocket, config: ServeConfig) -> None:
+        self._socket, self._config = socket, config
+        self._sending = asyncio.Lock()
+        self.broken = False
+        self.gone = False
+        """Whether the client closed the connection for good."""
+
+    async def frames(self) -> AsyncIterator[str]:
+        """Yield text frames until the socket breaks."""
+        while not self.broken:
+            try:
+                message = await self._socket.receive()
+            except (WebSocketDisconnect, RuntimeError):
+                break
+            if message["type"] == "websocket.disconnect":
+                self.gone = message.get("code") == GONE
+                break
+            text = message.get("text")
+            yield text if text is not None else (message.get("bytes") or b"").decode(errors="replace")
+        self.broken = True
+
+    async def send(self, frame: Mapping[str, Any]) -> None:
+        """Send a frame; a client that does not read it in time loses the connection."""
+        text = encode(frame)
+        async with self._sending:
+            if self.broken:
+                return
+            try:
+                async with asyncio.timeout(self._config.send_timeout):
+                    await self._socket.send_text(text)
+            except TimeoutError:
+                self.abort()
+            except (WebSocketDisconnect, RuntimeError, OSError):
+                self.broken = True
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self.broken = True
+        if extension := self._socket.scope.get("extensions", {}).get(ABORT):
+            extension["call"]()
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        """Close the connection politely, if it still works."""
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(1.0):
+                    await self._socket.close(code, reason)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

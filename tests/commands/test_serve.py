@@ -1,0 +1,93 @@
+"""``turnwise serve`` and the commands that take what it serves."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+
+from ..service.environment_servers import OPERATOR, TOKEN
+
+Run = Callable[..., Any]
+ID = "demo/GuessNumber-v0"
+
+
+@pytest.fixture
+def served(run: Run, tmp_path: Path) -> Iterator[tuple[str, Any]]:
+    """``turnwise serve guess.py`` in a process of its own: the environment's id there, and the process."""
+    command = [sys.executable, "-m", "turnwise.cli", "serve", "guess.py", "--port", "0", "--capacity", "2", "drain=5"]
+    keys = {"TURNWISE_OPERATOR_KEY": OPERATOR}
+    keys |= {"TURNWISE_TOKEN": TOKEN}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **keys})
+    assert process.stdout is not None
+    watch = threading.Timer(60, process.kill)
+    watch.start()
+    line = process.stdout.readline().strip()
+    assert line.startswith("turnwise://"), process.communicate()[1]
+    yield line, process
+    watch.cancel()
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.slow
+def test_eval_plays_a_served_file_and_sigterm_drains(
+    run: Run, served: tuple[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id, process = served
+    assert id.endswith(ID)
+    monkeypatch.setenv("TURNWISE_TOKEN", OPERATOR)
+    ran = run("eval", id, "--policy", "oracle", "-n", "6", "--out", "runs/there", "--no-report")
+    assert ran.code == 0, ran.err
+    assert run("eval", "guess.py", "--policy", "oracle", "-n", "6", "--out", "runs/here", "--no-report").code == 0
+    one, other = (tw.load_episodes(f"runs/{place}/episodes") for place in ("there", "here"))
+    assert {e.task: [(t.observation, t.action, t.reward) for t in e.turns] for e in one} == {
+        e.task: [(t.observation, t.action, t.reward) for t in e.turns] for e in other
+    }
+    monkeypatch.setenv("TURNWISE_TOKEN", TOKEN)
+    run("eval", id, "--policy", "oracle", "-n", "2", "--out", "runs/x", "--no-report").refused("operator's key")
+    monkeypatch.setenv("TURNWISE_TOKEN", "wrong" * 4)
+    run("eval", id, "--policy", "random", "-n", "2", "--out", "runs/x").refused("refused the token")
+    monkeypatch.delenv("TURNWISE_TOKEN")
+    run("eval", id, "--policy", "random", "-n", "2", "--out", "runs/x").refused("set TURNWISE_TOKEN")
+    monkeypatch.setenv("TURNWISE_TOKEN", TOKEN)
+    run("eval", id.replace("Guess", "Gess"), "--policy", "random", "-n", "2").refused("this server has " + ID)
+    run("certify", id).refused("certify the environment where that is")
+
+    env = tw.make(id)
+    env.reset(seed=0)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    env.step("1")
+    assert process.poll() is None, "a running episode is waited for"
+    env.close()
+    assert process.wait(30) == 0
+    error = process.stderr.read()
+    assert "Traceback" not in error
+    assert "waiting for 1 episodes" in error
+
+
+def test_bad_input_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNWISE_TOKEN", raising=False)
+    run("serve").refused("name at least one environment")
+    run("serve", "demo/GuesNumber-v0").refused("there is no environment")
+    run("serve", "guess.py", "--token", "short").refused("can be guessed")
+    run("serve", "guess.py", "--token", "t" * 20, "--no-token").refused("either --token or --no-token")
+    run("serve", "guess.py", "capasity=3").refused("capacity")
+    run("serve", "guess.py", "env_kwargs.no_such=3", "isolation=thread").refused("no_such")
+    run("serve", "turnwise://127.0.0.1:1/x/Y-v0").refused("already on a server")
+    ran = run("eval", "turnwise://127.0.0.1:1/x/Y-v0", "--policy", "random")
+    assert (ran.code, len(ran.err.splitlines())) == (1, 1)
+    assert re.search("cannot reach ws://127.0.0.1:1: .*turnwise serve", ran.err)

@@ -1,0 +1,395 @@
+"""A remote environment is an environment: the same bytes as in process, through faults of the network as well."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+from turnwise.agents.agent import Decision, EpisodeContext
+from turnwise.agents.named import agent_from
+from turnwise.envs.messages import Action, ToolCall
+from turnwise.envs.named import environment
+from turnwise.envs.registry import find
+from turnwise.envs.remote import connection as connections
+from turnwise.envs.remote.address import Address, remote_id, server_address
+from turnwise.envs.remote.connection import Connection
+from turnwise.envs.remote.episode import RemoteEpisode
+from turnwise.envs.source import source_digest
+from turnwise.errors import (
+    ContractError,
+    EnvironmentDiedError,
+    InfrastructureError,
+    UnknownEnvironmentError,
+    UsageError,
+)
+from turnwise.evals.sampling import sample_tasks
+from turnwise.rollouts.pool import EnvPool
+from turnwise.sandboxes.bubblewrap.backend import BubblewrapBackend
+from turnwise.tasks.rng import Rng
+
+from ..service.environment_servers import ID, LOOP, OPERATOR, TOKEN, Raw, Tally, proxy, serving, task, text_of
+
+FAMILIES = ["turnwise/Maze-v0", "turnwise/Apps-v2", "turnwise/WebHTML-v1", "turnwise/Search-v1", "turnwise/CodeSQL-v2"]
+
+
+@pytest.fixture(autouse=True)
+def own_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNWISE_TOKEN", OPERATOR)
+    Tally.acted.clear()
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    with serving(capacity=4) as server:
+        yield server
+
+
+def at(server: Any, env: str = ID) -> str:
+    return f"turnwise://{server.address.removeprefix('ws://')}/{env}"
+
+
+def same(one: Any, other: Any) -> None:
+    """Equal, with info as a store has it."""
+    assert one[:-1] == other[:-1]
+    assert json.dumps(one[-1], default=repr) == json.dumps(other[-1], default=repr)
+
+
+@pytest.fixture(scope="module")
+def families() -> Iterator[Any]:
+    there = [id for id in FAMILIES if "Code" not in id or asyncio.run(_sandboxed())]
+    with serving(there, capacity=8) as server:
+        yield server
+
+
+async def _sandboxed() -> bool:
+    backend = BubblewrapBackend()
+    try:
+        return (await backend.probe()).available
+    finally:
+        await backend.close()
+
+
+@pytest.mark.parametrize("id", FAMILIES)
+def test_same_seeds_give_the_same_bytes_here_and_over_the_socket(families: Any, id: str) -> None:
+    if id not in families.catalog.digests:
+        pytest.skip("NOT TESTED: no sandbox works here")
+    local, remote = tw.make(id), tw.make(at(families, id))
+    try:
+        assert remote.max_turns == local.max_turns
+        assert [tool.to_json() for tool in remote.tools] == [tool.to_json() for tool in local.tools]
+        for seed in (0, 7):
+            same(local.reset(seed=seed), remote.reset(seed=seed))
+            assert [tool.to_json() for tool in remote.tools] == [tool.to_json() for tool in local.tools]
+            for turn in range(6):
+                action = local.random_action(Rng("t", seed, turn)) if turn in (1, 3) else local.oracle()
+                if turn == 2:
+                    assert Action.of(remote.oracle()) == Action.of(action)
+                    forks = local.fork(), remote.fork()
+                    answers = [fork.step(action) for fork in forks]
+                    same(*answers)
+                    for fork in forks:
+                        fork.close()
+                one, other = local.step(action), remote.step(action)
+                same(one, other)
+                if one[2] or one[3]:
+                    break
+    finally:
+        local.close()
+        remote.close()
+
+
+@pytest.mark.slow
+def test_the_runner_plays_the_same_episodes_in_processes_of_the_server() -> None:
+    id = "turnwise/Maze-v0"
+    tasks = list(tw.make(id).tasks().sample(6, split="test_iid"))
+    here = tw.run(id, agent_from("oracle"), tasks)
+    with serving([id], isolation="process", capacity=2) as server:
+        pool = EnvPool.of(at(server, id))
+        assert pool.places == 2, "no more episodes than the server has places"
+        there = tw.run(at(server, id), agent_from("oracle"), tasks, concurrency=16)
+    for one, other in zip(here, there, strict=True):
+        assert other.outcome == one.outcome == "completed"
+        assert [(t.observation, t.action, t.reward, t.terminated, t.obs_key, t.info) for t in one.turns] == [
+            (t.observation, t.action, t.reward, t.terminated, t.obs_key, t.info) for t in other.turns
+        ]
+        assert one.final_observation == other.final_observation
+        assert one.score == other.score
+
+
+def test_an_evaluation_draws_the_same_tasks(families: Any) -> None:
+    for id in FAMILIES[:4]:
+        remote = tw.make(at(families, id))
+        there = sample_tasks(remote.tasks(), 12, seed=3)
+        assert there == sample_tasks(tw.make(id).tasks(), 12, seed=3)
+        assert source_digest(remote) == families.catalog.find(id).digest
+        remote.close()
+
+
+def test_lone_surrogates_nan_and_images_survive(server: Any) -> None:
+    remote, local = tw.make(at(server)), Tally()
+    for text in ("add \ud800", "naïve ☃", "\x00\u2028", "a" * 100_000):
+        same(local.reset(seed=1), remote.reset(seed=1))
+        same(local.step(text), remote.step(text))
+        assert Tally.acted[-1] == Tally.acted[-2]
+    same(local.step(Action(problem="unread")), remote.step(Action(problem="unread")))
+    call = ToolCall("x", {"deep": [1.5, None, {"a": "\ud800"}]}, "id-1")
+    same(local.step(call), remote.step(call))
+
+
+def test_an_action_larger_than_a_frame_is_one_that_cannot_be_read() -> None:
+    with serving(frame=10_000) as server:
+        env = tw.make(at(server))
+        env.reset(seed=0)
+        observation, _, terminated, _, info = env.step("x" * 20_000)
+        assert "too long" in observation.text
+        assert info["unparsed"] is True
+        assert not terminated
+        assert env.step("add")[0].text == "total 1"
+
+
+def test_an_environment_behaves_as_one(server: Any) -> None:
+    env = tw.make(at(server))
+    with pytest.raises(ContractError, match="reset"):
+        env.step("add")
+    with pytest.raises(ContractError, match="reset"):
+        env.fork()
+    env.reset(seed=0)
+    env.step("add")
+    fork, clone = env.fork(), copy.deepcopy(env)
+    for each in (env, fork, clone):
+        assert each.step("add")[0].text == "total 2"
+        assert each.turn == 2
+    assert server.episodes.places.load == 3
+    fork.close()
+    del each, clone
+    env.reset(seed=1)
+    env.step("end")
+    with pytest.raises(ContractError, match="reset"):
+        env.step("add")
+    env.close()
+    end = time.monotonic() + 10
+    while server.episodes.places.load:
+        assert time.monotonic() < end, "closed and collected environments give their places back"
+        time.sleep(0.01)
+
+
+async def test_the_async_form_works_in_any_loop(server: Any) -> None:
+    env = await asyncio.to_thread(tw.make, at(server))
+    await env.areset(seed=0)
+    assert (await env.astep("add"))[0].text == "total 1"
+    await asyncio.to_thread(env.close)
+
+
+def test_a_turn_limit_of_the_run_and_wrappers_work(server: Any) -> None:
+    episodes = tw.run(at(server), agent_from("oracle"), [task()], env_kwargs={"turn_limit": 2})
+    assert [episode.outcome for episode in episodes] == ["truncated"]
+    assert len(episodes[0].turns) == 2
+
+
+def test_connect_names_the_environments(server: Any) -> None:
+    remote = tw.connect(server.address, token=TOKEN)
+    assert remote.ids == (at(server),)
+    assert remote.capacity == 4
+    env = remote.make()
+    env.reset(seed=0)
+    with pytest.raises(UsageError, match="operator"):
+        env.oracle()
+    env.close()
+    assert environment(at(server)) == at(server)
+    assert find(at(server)).source == server.address
+
+
+def test_bad_input_is_one_line(server: Any) -> None:
+    cases: list[tuple[Callable[[], Any], type[Exception], str]] = [
+        (lambda: tw.make(at(server, "test/Taly-v0")), UnknownEnvironmentError, "this server has test/Tally-v0"),
+        (lambda: tw.make(at(server), max_turns=3), UsageError, "serve. decides"),
+        (lambda: tw.make("turnwise://127.0.0.1:1/test/Tally-v0"), InfrastructureError, "is .turnwise serve. running"),
+        (lambda: tw.make("turnwise://127.0.0.1/test/Tally-v0"), UsageError, "no port"),
+        (lambda: tw.make("turnwise://127.0.0.1:8765"), UsageError, "no environment"),
+        (lambda: tw.make("turnwise://me:pass@127.0.0.1:8765/x-v0"), UsageError, "no credentials"),
+        (lambda: tw.make("turnwise://127.0.0.1:99999/x-v0"), UsageError, "not the address"),
+        (lambda: tw.connect("ftp://127.0.0.1:1"), UsageError, "not the address"),
+        (lambda: tw.connect("ws://127.0.0.1:1/path"), UsageError, "has a path"),
+        (lambda: tw.connect(server.address, token="wrong" * 5), UsageError, "refused the token"),
+    ]
+    for call, kind, pattern in cases:
+        with pytest.raises(kind, match=pattern) as raised:
+            call()
+        assert "\n" not in str(raised.value)
+        assert "pass" not in str(raised.value).replace("password", "")
+
+
+def test_addresses_are_read_and_written() -> None:
+    for id in ("turnwise://h:1/a/B-v0", "turnwise+tls://h:443/a/B-v0", "turnwise://[::1]:1/B-v0"):
+        address, env = remote_id(id)
+        assert address.id_of(env) == id
+        assert server_address(str(address)) == address
+    assert server_address("wss://h") == server_address("https://h") == Address("h", 443, tls=True)
+
+
+def test_another_version_of_the_protocol_is_refused(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "PROTOCOL", 2)
+    with pytest.raises(UsageError, match="same release"):
+        LOOP.wait(_hello(server.address))
+
+
+async def _hello(address: str) -> Any:
+    return await Connection(server_address(address)).hello()
+
+
+def test_a_changed_environment_is_refused(server: Any) -> None:
+    env = tw.make(at(server))
+    env._remote.digest = "0" * 16  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="have changed"):
+        env.reset(seed=0)
+
+
+# -- faults of the network ----------------------------------------------------------------------------------------
+
+
+def unreliable(seed: int) -> Callable[[str], Sequence[float]]:
+    """Lose a fifth of all frames after the first, and repeat and delay others."""
+    chance, first = random.Random(seed), [True]
+
+    def fate(frame: str) -> Sequence[float]:
+        if first[0] or '"hello"' in frame:
+            first[0] = False
+            return [0.0]
+        drawn = chance.random()
+        return [] if drawn < 0.2 else [0.0, 0.05] if drawn < 0.35 else [chance.random() * 0.1] if drawn < 0.6 else [0.0]
+
+    return fate
+
+
+def deliver(frame: str) -> Sequence[float]:
+    """Deliver a frame at once."""
+    return [0.0]
+
+
+async def play(address: str, seed: int, *, turns: int = 8, fork: bool = True) -> list[str]:
+    connection = Connection(server_address(address), resend=0.2)
+    digest = (await connection.hello()).environments[ID]
+    episode = RemoteEpisode(connection, ID, digest)
+    try:
+        (observation, _), _ = await episode.reset(task(seed), 10.0)
+        said = [observation.text]
+        for turn in range(turns):
+            said.append((await episode.step(Action(f"add {turn}")))[0].text)
+        if fork:
+            other = await episode.fork()
+            said.append((await other.step(Action("add fork")))[0].text)
+            await other.close()
+        await episode.close()
+    finally:
+        await connection.close()
+    return said
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lost_late_and_repeated_frames_never_act_twice(server: Any, seed: int) -> None:
+    with proxy(server.address, unreliable(seed), unreliable(seed + 100)) as wire:
+
+        async def both() -> list[list[str]]:
+            return await asyncio.gather(*(play(wire.address, number) for number in (1, 2)))
+
+        for number, said in zip((1, 2), asyncio.run(both()), strict=True):
+            assert said == [f"seed {number}", *(f"total {n + 1}" for n in range(8)), "total 9"]
+            mine = [each for each in Tally.acted if each.startswith(f"{number}:")]
+            assert mine == [f"{number}:add {n}" for n in range(8)] + [f"{number}:add fork"]
+    end = time.monotonic() + 10
+    while server.episodes.places.load:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_broken_socket_is_replaced_while_a_step_runs(server: Any) -> None:
+    with proxy(server.address, deliver, deliver) as wire:
+
+        async def played() -> tuple[str, str]:
+            connection = Connection(server_address(wire.address), resend=5.0)
+            episode = RemoteEpisode(connection, ID, (await connection.hello()).environments[ID])
+            await episode.reset(task(), 10.0)
+            stepping = asyncio.create_task(episode.step(Action("sleep 1")))
+            await asyncio.sleep(0.3)
+            await asyncio.to_thread(wire.cut)
+            first = (await stepping)[0].text
+            await asyncio.to_thread(wire.cut)
+            await asyncio.sleep(0.5)  # without a request, it connects again and attaches the episode
+            second = (await episode.step(Action("add")))[0].text
+            await connection.close()
+            return first, second
+
+        assert asyncio.run(played()) == ("total 1", "total 2")
+        assert Tally.acted == ["0:sleep 1", "0:add"]
+
+
+def test_a_silent_server_is_a_broken_one() -> None:
+    silent = [False]
+    settings: dict[str, Any] = {"reattach": 1.0, "heartbeat": 0.2}
+    with serving(**settings) as server, proxy(server.address, deliver, lambda _: [] if silent[0] else [0.0]) as wire:
+
+        async def played() -> None:
+            connection = Connection(server_address(wire.address))
+            episode = RemoteEpisode(connection, ID, (await connection.hello()).environments[ID])
+            await episode.reset(task(), 10.0)
+            silent[0] = True
+            with pytest.raises(EnvironmentDiedError, match="could not be reached again in 1 s"):
+                await episode.step(Action("add"))
+
+        started = time.monotonic()
+        asyncio.run(played())
+        assert time.monotonic() - started < 60, "nothing hangs"
+
+
+@pytest.mark.slow
+def test_a_killed_worker_fails_its_episode_alone_and_the_runner_replays_it() -> None:
+    tw.register(ID, Tally)
+    with serving(isolation="process", capacity=2) as server, Raw(server) as client:
+        dies, works = client.reset(0), client.reset(1)
+        client.ask("step", dies, turn=0, action={"text": "add"})
+        os.kill(server.episodes._open[dies].host.pid, signal.SIGKILL)
+        assert client.ask("step", dies, turn=1, action={"text": "add"})["kind"] == "died"
+        assert text_of(client.ask("step", works, turn=0, action={"text": "add"})) == "total 1"
+        for each in (dies, works):
+            client.ask("close", each)
+
+        agent = KillsOnce(server)
+        (episode,) = tw.run(at(server), agent, [task(5)], retries=3, backoff=0.0)
+        assert agent.killed, "nothing was killed"
+        assert episode.outcome == "completed"
+        assert episode.attempts == 2
+        assert [turn.action.text for turn in episode.turns] == ["add", "add", "add", "end"]
+        assert episode.after_action == 1, "the action without an answer was repeated, not sampled again"
+
+
+class KillsOnce:
+    """An agent that kills the worker of its environment before its third action, once."""
+
+    def __init__(self, server: Any) -> None:
+        self.server, self.killed = server, False
+
+    def start(self, context: EpisodeContext) -> Any:
+        return _KillsOnce(self)
+
+
+class _KillsOnce:
+    def __init__(self, agent: KillsOnce) -> None:
+        self.agent, self.turn = agent, 0
+
+    async def act(self, observation: tw.Observation) -> Decision:
+        self.turn += 1
+        if self.turn == 3 and not self.agent.killed:
+            self.agent.killed = True
+            (episode,) = self.agent.server.episodes._open.values()
+            os.kill(episode.host.pid, signal.SIGKILL)
+        return Decision(Action("end" if self.turn == 4 else "add"))

@@ -1,0 +1,365 @@
+"""``turnwise serve``'s own protocol: answers out of order, each turn once, one client's episodes for it alone."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from turnwise.envs.remote.frames import PATH
+from turnwise.errors import UsageError
+from turnwise.service.environments.access import Access
+from turnwise.service.environments.server import EnvironmentServer
+
+from .environment_servers import ID, LOOP, OPERATOR, OTHER, Raw, Tally, act, serving, task, text_of
+
+
+@pytest.fixture(autouse=True)
+def nothing_acted() -> None:
+    Tally.acted.clear()
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    with serving(capacity=4) as server:
+        yield server
+
+
+def until(condition: Any, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.01)
+
+
+def test_hello_announces_capacity_load_and_digests(server: Any) -> None:
+    with Raw(server) as one:
+        assert one.hello["capacity"] == 4
+        assert one.hello["load"] == 0
+        assert one.hello["environments"] == {ID: server.catalog.first.digest}
+        assert one.hello["reattach"] == server.config.reattach
+        one.reset()
+        with Raw(server) as two:
+            assert two.hello["load"] == 1
+        beat = json.loads(one.socket.recv(10))
+        assert beat == {"event": "heartbeat", "data": {"capacity": 4, "load": 1, "draining": False}}
+
+
+def test_a_slow_episode_delays_no_other(server: Any) -> None:
+    with Raw(server) as client:
+        slow, quick = client.reset(0), client.reset(1)
+        first = client.send("step", slow, turn=0, action=act("sleep 1"))
+        second = client.send("step", quick, turn=0, action=act("add"))
+        assert [client.next()["id"], client.next()["id"]] == [second, first], "answers must come out of order"
+
+
+def test_a_step_acts_once(server: Any) -> None:
+    with Raw(server) as client:
+        episode = client.reset()
+        once = client.ask("step", episode, turn=0, action=act("add"))
+        again = client.ask("step", episode, turn=0, action=act("add"))
+        assert once == again
+        assert Tally.acted == ["0:add"], "a repeated step must not act again"
+        assert client.ask("step", episode, turn=0, action=act("else"))["kind"] == "conflict"
+        assert client.ask("step", episode, turn=2, action=act("add"))["kind"] == "conflict"
+        assert client.ask("step", episode, turn=-1, action=act("add"))["kind"] == "conflict"
+        assert text_of(client.ask("step", episode, turn=1, action=act("add"))) == "total 2"
+
+
+def test_a_step_in_flight_is_joined_and_not_repeated(server: Any) -> None:
+    with Raw(server) as client:
+        episode = client.reset()
+        for _ in range(5):
+            client.send("step", episode, turn=0, action=act("sleep 0.5"))
+        answers = [client.next()["data"] for _ in range(5)]
+        assert all(answer == answers[0] for answer in answers)
+        assert Tally.acted == ["0:sleep 0.5"]
+
+
+def test_a_repeated_reset_is_the_same_episode(server: Any) -> None:
+    with Raw(server) as client:
+        episode = client.reset()
+        same = client.ask("reset", episode, env=ID, task=task().to_json())
+        assert text_of(same) == "seed 0"
+        assert len(server.episodes) == 1
+        assert client.ask("reset", episode, env=ID, task=task(1).to_json())["kind"] == "conflict"
+        client.ask("close", episode)
+        assert client.ask("close", episode) == {}
+        late = client.ask("reset", episode, env=ID, task=task().to_json())
+        assert late["kind"] == "lost", "a late frame must not start a closed episode again"
+        assert server.episodes.places.load == 0
+
+
+def test_a_fork_is_independent_and_repeatable(server: Any) -> None:
+    with Raw(server) as client:
+        episode, fork = client.reset(), secrets.token_hex(16)
+        client.ask("step", episode, turn=0, action=act("add"))
+        assert client.ask("fork", episode, **{"as": fork}) == {}
+        assert client.ask("fork", episode, **{"as": fork}) == {}
+        assert len(server.episodes) == 2
+        assert text_of(client.ask("step", fork, turn=1, action=act("add"))) == "total 2"
+        assert text_of(client.ask("step", fork, turn=2, action=act("add"))) == "total 3"
+        assert text_of(client.ask("step", episode, turn=1, action=act("add"))) == "total 2"
+        client.ask("close", episode)
+        assert text_of(client.ask("step", fork, turn=3, action=act("add"))) == "total 4", "forks outlive their origin"
+
+
+def test_nobody_reads_anothers_episode(server: Any) -> None:
+    with Raw(server) as mine, Raw(server, OTHER) as other:
+        episode = mine.reset()
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("step", {"turn": 0, "action": act("add")}),
+            ("random", {"seed": 1}),
+            ("fork", {"as": secrets.token_hex(16)}),
+        ]
+        for verb, data in calls:
+            assert other.ask(verb, episode, **data)["kind"] == "lost", verb
+        assert other.ask("close", episode) == {}
+        assert other.ask("attach", episodes=[episode])["lost"] == [episode]
+        assert other.ask("reset", episode, env=ID, task=task().to_json())["kind"] == "conflict"
+        assert text_of(mine.ask("step", episode, turn=0, action=act("add"))) == "total 1"
+        assert Tally.acted == ["0:add"]
+
+
+def test_the_oracle_needs_the_operators_key(server: Any) -> None:
+    with Raw(server) as client, Raw(server, OPERATOR) as operator:
+        refused = client.ask("oracle", client.reset())
+        assert refused["kind"] == "forbidden"
+        assert operator.ask("oracle", operator.reset())["action"]["text"] == "add 0"
+
+
+def test_what_an_environment_raises_is_the_operators(server: Any) -> None:
+    with Raw(server) as client, Raw(server, OPERATOR) as operator:
+        hidden = client.ask("step", client.reset(), turn=0, action=act("boom"))
+        shown = operator.ask("step", operator.reset(), turn=0, action=act("boom"))
+        assert hidden["kind"] == shown["kind"] == "failed"
+        assert "secret" not in json.dumps(hidden)
+        assert "secret-" in shown["message"]
+
+
+def test_no_answer_holds_a_secret(server: Any) -> None:
+    with Raw(server) as client:
+        episode, said = client.reset(), [client.hello, client.ask("describe", env=ID)]
+        said.append(client.ask("instance", env=ID, task=task().to_json()))
+        said += [client.ask("step", episode, turn=turn, action=act(word)) for turn, word in enumerate(("add", "end"))]
+        assert "secret" not in json.dumps(said)
+        assert said[-1]["info"]["score"]["success"] is True
+
+
+def test_a_failed_environment_frees_its_place_and_says_so_again(server: Any) -> None:
+    with Raw(server) as client:
+        episode = client.reset()
+        failed = client.ask("step", episode, turn=0, action=act("boom"))
+        assert client.ask("step", episode, turn=0, action=act("boom")) == failed
+        assert client.ask("step", episode, turn=1, action=act("add"))["kind"] == "lost"
+        assert server.episodes.places.load == 0
+        assert len(Tally.acted) == 1
+        client.ask("close", episode)
+        assert server.episodes.places.load == 0, "a place is given back once"
+
+
+def test_an_environment_that_hangs_is_given_up() -> None:
+    with serving(capacity=2, env_timeout=0.3) as server, Raw(server) as client:
+        hangs, works = client.reset(0), client.reset(1)
+        assert client.ask("step", hangs, turn=0, action=act("sleep 5"))["kind"] == "timeout"
+        assert text_of(client.ask("step", works, turn=0, action=act("add"))) == "total 1"
+        assert text_of(client.ask("step", client.reset(2), turn=0, action=act("add"))) == "total 1"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ({"env": "test/Nothing-v0", "task": task().to_json()}, "unknown_environment"),
+        ({"env": ID, "task": task().to_json(), "digest": "0" * 16}, "version"),
+        ({"env": ID, "task": {"family": "other"}}, "task"),
+        ({"env": ID, "task": {"family": "Tally", "seed": -1}}, "task"),
+        ({"env": ID, "task": 5}, "bad_frame"),
+        ({"env": ID, "task": task().to_json(), "wait": "long"}, "bad_frame"),
+        ({}, "unknown_environment"),
+    ],
+    ids=["environment", "digest", "family", "seed", "no task", "wait", "nothing"],
+)
+def test_a_wrong_reset_is_refused(server: Any, data: dict[str, Any], kind: str) -> None:
+    with Raw(server) as client:
+        refused = client.ask("reset", secrets.token_hex(16), **data)
+        assert refused["kind"] == kind
+        assert "\n" not in refused["message"]
+        assert client.ask("reset", "short", env=ID, task=task().to_json())["kind"] == "bad_frame"
+        until(lambda: server.episodes.places.load == 0)
+        client.reset()
+
+
+def test_a_full_server_says_so_and_serves_in_order() -> None:
+    with serving(capacity=2) as server, Raw(server) as client:
+        first, _ = client.reset(0), client.reset(1)
+        assert client.ask("reset", secrets.token_hex(16), env=ID, task=task().to_json())["kind"] == "full"
+        waiting = [secrets.token_hex(16) for _ in range(2)]
+        ids = [client.send("reset", one, env=ID, task=task(i + 2).to_json(), wait=20) for i, one in enumerate(waiting)]
+        closed = client.send("close", first)
+        answers = {answer["id"]: answer for answer in (client.next(), client.next())}
+        assert set(answers) == {closed, ids[0]}
+        assert text_of(answers[ids[0]]["data"]) == "seed 2"
+        client.send("close", waiting[0])
+        assert ids[1] in (client.next()["id"], client.next()["id"])
+
+
+def test_one_client_cannot_take_all_places() -> None:
+    with serving(capacity=3, per_client=2, waiting=1) as server, Raw(server) as greedy, Raw(server, OTHER) as other:
+        greedy.reset(0), greedy.reset(1)
+        flood = [greedy.send("reset", secrets.token_hex(16), env=ID, task=task().to_json(), wait=30) for _ in range(50)]
+        refused = [greedy.next() for _ in flood[1:]]
+        assert {answer["error"]["kind"] for answer in refused} == {"full"}
+        assert server.episodes.places.load == 2
+        # The one that waits is behind its own limit, and does not stand in the way of another client.
+        assert text_of(other.ask("reset", secrets.token_hex(16), env=ID, task=task(9).to_json(), wait=5)) == "seed 9"
+
+
+@pytest.mark.parametrize("token", ["", "x" * 20, "t" * 19, "t" * 21], ids=["none", "wrong", "shorter", "longer"])
+def test_a_wrong_token_is_refused_before_anything(server: Any, token: str) -> None:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    for path in (PATH, "/ws"):
+        with pytest.raises(InvalidStatus) as refused, connect(f"{server.address}{path}", additional_headers=headers):
+            pass
+        assert refused.value.response.status_code == 401
+
+
+def test_connections_are_counted() -> None:
+    with serving(connections=2) as server, Raw(server), Raw(server) as second:
+        with pytest.raises(InvalidStatus) as refused:
+            Raw(server)
+        assert refused.value.response.status_code == 503
+        second.socket.close()
+        until(lambda: server._connections == 1)
+        Raw(server).socket.close()
+
+
+MALFORMED = [
+    "",
+    "{",
+    "[]",
+    "null",
+    '{"id": 1.5}',
+    '{"id": true}',
+    '{"id": null, "verb": "reset"}',
+    '{"verb": "step"}',
+    "[" * 100_000,
+    '{"id": ' + "9" * 10_000 + "}",
+    "\x00",
+]
+
+
+def test_malformed_frames_are_answered_and_the_connection_stays(server: Any) -> None:
+    with Raw(server) as client:
+        for frame in MALFORMED:
+            client.socket.send(frame)
+            answer = client.next()
+            assert answer["ok"] is False, frame[:40]
+            assert answer["error"]["kind"] == "bad_frame", frame[:40]
+        client.socket.send(b"\xff\xfe")
+        assert client.next()["error"]["kind"] == "bad_frame"
+        wrong: list[tuple[str, dict[str, Any]]] = [("fly", {}), ("step", {"turn": "0"})]
+        wrong += [("step", {"turn": 0, "action": action}) for action in ({"x": 1}, {"text": 1}, {"tool_calls": [1]}, 3)]
+        episode = client.reset()
+        for verb, data in wrong:
+            assert client.ask(verb, episode, **data)["kind"] == "bad_frame", data
+
+
+def test_a_frame_beyond_the_limit_ends_only_its_connection() -> None:
+    with serving(frame=1024 * 1024) as server, Raw(server) as client, Raw(server, OTHER) as other:
+        episode = client.reset()
+        with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012 - in either, by how fast it is refused
+            client.socket.send("x" * 10_000_000)
+            client.next()
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009  # none if it was still sending
+        assert text_of(other.ask("step", other.reset(1), turn=0, action=act("add"))) == "total 1"
+        with Raw(server) as again:
+            assert text_of(again.ask("step", episode, turn=0, action=act("add"))) == "total 1", "the episode is kept"
+
+
+def test_a_client_that_does_not_read_loses_its_connection_and_holds_no_memory() -> None:
+    with serving(capacity=4, send_timeout=0.5, pending=8) as server, Raw(server, OTHER) as other:
+        client = Raw(server)
+        episode = client.reset()
+        for _ in range(100):  # each gets the same answer; the client's reader stops after some
+            try:
+                client.send("step", episode, turn=0, action=act("large 2000000"))
+            except (ConnectionClosed, OSError):
+                break
+        started = time.monotonic()
+        assert text_of(other.ask("step", other.reset(1), turn=0, action=act("add"))) == "total 1"
+        assert time.monotonic() - started < 10, "another client must not wait for it"
+        until(lambda: server._connections == 1)
+        assert Tally.acted == ["0:large 2000000", "1:add"]
+        client.socket.close_socket()
+
+
+@pytest.mark.slow
+def test_a_half_open_socket_is_dropped() -> None:
+    with serving(heartbeat=0.5) as server:
+        plain = socket.create_connection(("127.0.0.1", int(server.address.rpartition(":")[2])))
+        key = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        plain.sendall(
+            f"GET {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {'t' * 20}\r\n{key}"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        until(lambda: server._connections == 1)
+        until(lambda: server._connections == 0, 30)  # it never answers a ping
+        plain.close()
+
+
+@pytest.mark.slow
+def test_an_episode_waits_for_its_client_as_long_as_stated() -> None:
+    with serving(reattach=1.0) as server:
+        client = Raw(server)
+        episode = client.reset()
+        client.ask("step", episode, turn=0, action=act("add"))
+        client.socket.socket.close()
+        with Raw(server) as again:
+            assert again.ask("attach", episodes=[episode, "0" * 32]) == {"lost": ["0" * 32]}
+            assert text_of(again.ask("step", episode, turn=0, action=act("add"))) == "total 1"
+            time.sleep(2.5)
+            assert text_of(again.ask("step", episode, turn=1, action=act("add"))) == "total 2", "it is attached"
+            again.socket.socket.close()
+        until(lambda: server.episodes.places.load == 0)
+        with Raw(server) as late:
+            assert late.ask("step", episode, turn=2, action=act("add"))["kind"] == "lost"
+
+
+def test_a_client_that_leaves_politely_frees_its_places_at_once(server: Any) -> None:
+    with Raw(server) as client:
+        client.reset(0), client.reset(1)
+    until(lambda: server.episodes.places.load == 0, 5)
+
+
+def test_draining_starts_nothing_and_waits_for_what_runs() -> None:
+    with serving(drain=20, capacity=1) as server, Raw(server) as client:
+        episode = client.reset()
+        waits = client.send("reset", secrets.token_hex(16), env=ID, task=task().to_json(), wait=20)
+        until(lambda: server.episodes.places._waiting)
+        import asyncio
+
+        draining = asyncio.run_coroutine_threadsafe(server.drain(), LOOP._started[1])
+        refused = client.next()
+        assert (refused["id"], refused["error"]["kind"]) == (waits, "draining")
+        assert text_of(client.ask("step", episode, turn=0, action=act("add"))) == "total 1"
+        assert not draining.done()
+        client.ask("close", episode)
+        draining.result(10)
+
+
+def test_wrong_settings_of_a_server_are_refused() -> None:
+    with pytest.raises(UsageError, match="can be guessed"):
+        Access(["short"])
+    with pytest.raises(UsageError, match="differ"):
+        Access([OPERATOR], OPERATOR)
+    with pytest.raises(UsageError, match="at least one environment"):
+        EnvironmentServer([])
+    with serving() as server, pytest.raises(UsageError, match="cannot listen"):
+        LOOP.wait(EnvironmentServer([ID], server.config, port=int(server.address.rpartition(":")[2])).start())

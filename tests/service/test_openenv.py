@@ -1,0 +1,248 @@
+"""OpenEnv's grammar on the same address: its messages, its error codes, and its own client where that is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+import turnwise as tw
+
+from .environment_servers import ID, OPERATOR, TOKEN, Tally, serving, task
+
+APPS = "turnwise/Apps-v2"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    tw.register(ID, Tally)
+    with serving([ID, APPS], capacity=3) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def session(server: Any, env: str = "", headers: dict[str, str] = HEADERS) -> Iterator[ClientConnection]:
+    path = f"/openenv/{env}/ws" if env else "/ws"
+    with connect(f"{server.address}{path}", additional_headers=headers, compression=None) as socket:
+        yield socket
+
+
+def ask(socket: ClientConnection, kind: str, **data: Any) -> dict[str, Any]:
+    socket.send(json.dumps({"type": kind, "data": data} if data else {"type": kind}))
+    answer: dict[str, Any] = json.loads(socket.recv(20))
+    return answer
+
+
+def http(server: Any) -> httpx.Client:
+    return httpx.Client(base_url=server.address.replace("ws", "http", 1), headers=HEADERS, trust_env=False, timeout=20)
+
+
+def test_a_session_of_text(server: Any) -> None:
+    with session(server) as socket:
+        assert ask(socket, "state")["data"] == {"episode_id": None, "step_count": 0}
+        first = ask(socket, "reset", seed=4, episode_id="mine")
+        assert first["type"] == "observation"
+        assert first["data"]["observation"]["text"] == "seed 4"
+        assert (first["data"]["reward"], first["data"]["done"]) == (None, False)
+        step = ask(socket, "step", text="add", metadata={"anything": 1})["data"]
+        assert (step["observation"]["text"], step["reward"], step["done"]) == ("total 1", 0.25, False)
+        state = ask(socket, "state")["data"]
+        assert (state["episode_id"], state["step_count"]) == ("mine", 1)
+        last = ask(socket, "step", text="end")["data"]
+        assert last["done"] is True
+        assert last["metadata"] == {
+            "episode_id": "mine",
+            "turn": 2,
+            "terminated": True,
+            "truncated": False,
+            "success": True,
+        }
+        assert last["observation"]["metadata"] == last["metadata"], "typed clients read it in the observation"
+        assert "secret" not in json.dumps([first, step, state, last])
+
+
+def test_terminated_and_truncated_stand_in_metadata(server: Any) -> None:
+    with session(server) as socket:
+        ask(socket, "reset", seed=0)
+        for _ in range(19):
+            ask(socket, "step", text="add")
+        last = ask(socket, "step", text="add")["data"]
+        assert last["done"] is True
+        assert (last["metadata"]["terminated"], last["metadata"]["truncated"]) == (True, False)
+
+
+def test_tools_in_openenvs_form(server: Any) -> None:
+    with session(server, APPS) as socket:
+        ask(socket, "reset", seed=1)
+        tools = ask(socket, "step", type="list_tools")["data"]["observation"]["tools"]
+        assert all(set(tool) == {"name", "description", "input_schema"} for tool in tools)
+        assert ask(socket, "state")["data"]["step_count"] == 0, "listing tools is no turn"
+        wrong = ask(socket, "step", type="call_tool", tool_name="nothing", arguments={})["data"]["observation"]
+        assert wrong["tool_name"] == "nothing"
+        assert wrong["result"] is None
+        assert "no tool" in wrong["error"]["message"]
+        right = ask(socket, "step", type="call_tool", tool_name="docs_app", arguments={"app": "wallet"})["data"]
+        assert right["observation"]["error"] is None
+        assert right["observation"]["result"]
+        several = ask(socket, "step", tool_calls=[{"name": "docs_app", "arguments": {}}], text="hm")["data"]
+        assert several["metadata"]["turn"] == 3
+
+
+def test_the_same_seed_is_the_same_task_as_in_process(server: Any) -> None:
+    local = tw.make(APPS)
+    with session(server, APPS) as socket:
+        for seed in (3, 11):
+            observation, _ = local.reset(seed=seed)
+            assert ask(socket, "reset", seed=seed)["data"]["observation"]["text"] == observation.text
+        spec = local.tasks().spec(5, split="test_iid", level=2)
+        observation, _ = local.reset(options={"task": spec})
+        assert ask(socket, "reset", task=spec.to_json())["data"]["observation"]["text"] == observation.text
+
+
+WRONG: list[tuple[str, str]] = [
+    ("{", "INVALID_JSON"),
+    ("[]", "INVALID_JSON"),
+    ('{"type": "fly"}', "UNKNOWN_TYPE"),
+    ("{}", "UNKNOWN_TYPE"),
+    ('{"type": "step", "data": {"text": "add"}}', "SESSION_ERROR"),
+    ('{"type": "reset", "data": {"seed": -1}}', "VALIDATION_ERROR"),
+    ('{"type": "reset", "data": {"seed": "x"}}', "VALIDATION_ERROR"),
+    ('{"type": "reset", "data": {"seed": 1, "split": "moon"}}', "VALIDATION_ERROR"),
+    ('{"type": "reset", "data": 3}', "VALIDATION_ERROR"),
+]
+
+
+def test_errors_have_openenvs_codes_and_the_session_goes_on(server: Any) -> None:
+    with session(server) as socket:
+        for text, code in WRONG:
+            socket.send(text)
+            answer = json.loads(socket.recv(20))
+            assert answer["type"] == "error", text
+            assert answer["data"]["code"] == code, text
+        ask(socket, "reset", seed=0)
+        for data in ({}, {"move": "left"}, {"text": 5}, {"tool_calls": [5]}):
+            assert ask(socket, "step", **{"metadata": {}, **data})["data"]["code"] == "VALIDATION_ERROR", data
+        failed = ask(socket, "step", text="boom")["data"]
+        assert failed["code"] == "EXECUTION_ERROR"
+        assert "secret" not in failed["message"]
+        assert ask(socket, "step", text="add")["data"]["code"] == "SESSION_ERROR"
+        assert ask(socket, "reset", seed=1)["data"]["observation"]["text"] == "seed 1"
+
+
+def test_a_full_server_says_so_and_closes(server: Any) -> None:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(session(server)) for _ in range(3)]
+        for seed, socket in enumerate(sockets):
+            ask(socket, "reset", seed=seed)
+        late = stack.enter_context(session(server))
+        refused = ask(late, "reset", seed=9)["data"]
+        assert (refused["code"], refused["active_sessions"], refused["max_sessions"]) == ("CAPACITY_REACHED", 3, 3)
+        with pytest.raises(ConnectionClosed):
+            late.recv(20)
+        sockets[0].send(json.dumps({"type": "close"}))
+        with pytest.raises(ConnectionClosed):
+            sockets[0].recv(20)
+        again = stack.enter_context(session(server))
+        assert ask(again, "reset", seed=9)["data"]["observation"]["text"] == "seed 9"
+
+
+def test_http_describes_the_environment(server: Any) -> None:
+    with http(server) as client:
+        assert client.get("/health", headers={"Authorization": ""}).json() == {"status": "healthy"}
+        assert client.get("/metadata", headers={"Authorization": ""}).status_code == 401
+        about = client.get("/metadata").json()
+        assert set(about) == {"name", "description", "readme_content", "version", "author", "documentation_url"}
+        assert about["name"] == ID
+        assert client.get(f"/openenv/{APPS}/metadata").json()["name"] == APPS
+        assert client.get("/openenv/no/Such-v0/metadata").status_code == 404
+        text, tools = client.get("/schema").json(), client.get(f"/openenv/{APPS}/schema").json()
+        assert set(text) == {"action", "observation", "state"}
+        assert text["action"]["required"] == ["text"], "one required field: clients may then send the bare value"
+        assert "docs_app" in tools["action"]["properties"]["tool_name"]["enum"]
+        assert client.get("/openapi.json").json()["info"]["version"]
+
+
+def test_http_plays_an_episode_by_its_id(server: Any) -> None:
+    with http(server) as client:
+        first = client.post("/reset", json={"seed": 2}).json()
+        assert set(first) == {"observation", "reward", "done", "metadata"}
+        id = first["metadata"]["episode_id"]
+        step = client.post("/step", json={"action": {"text": "add"}, "episode_id": id}).json()
+        assert step["observation"]["text"] == "total 1"
+        assert client.get("/state", params={"episode_id": id}).json()["step_count"] == 1
+        assert client.get("/state").json() == {"episode_id": None, "step_count": 0}
+        lost = client.post("/step", json={"action": {"text": "add"}})
+        assert lost.status_code == 409
+        assert "/ws" in lost.json()["detail"]
+        other = client.post(
+            "/step",
+            json={"action": {"text": "add"}, "episode_id": id},
+            headers={"Authorization": f"Bearer {OPERATOR}"},
+        )
+        assert other.status_code == 409, "another client must not reach it"
+        assert client.post("/step", json={"action": 3, "episode_id": id}).status_code == 422
+        assert client.post("/reset", content=b"{").status_code == 422
+        end = client.post("/step", json={"action": {"text": "end"}, "episode_id": id}).json()
+        assert end["done"] is True
+        assert server.episodes.places.load == 0, "an episode that is over gives its place back"
+
+
+def test_both_grammars_share_the_places(server: Any) -> None:
+    with session(server) as socket:
+        ask(socket, "reset", seed=0)
+        assert server.episodes.places.load == 1
+    with http(server) as client:
+        answer = client.post("/reset", json={"task": task(3).to_json()}).json()
+        assert answer["observation"]["text"] == "seed 3"
+
+
+CLIENTS = """
+import asyncio, sys
+from openenv.core.generic_client import GenericEnvClient
+url, token, sessions = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+async def play(seed):
+    async with GenericEnvClient(base_url=url, headers={"Authorization": f"Bearer {token}"}) as env:
+        result, total = await env.reset(seed=seed), 0.0
+        assert result.observation["text"] == f"seed {seed}", result
+        for turn in range(10):
+            result = await env.step({"text": "add"})
+            assert result.observation["text"] == f"total {turn + 1}", result
+            total += result.reward
+        state = await env.state()
+        result = await env.step({"text": "end"})
+        return total, state["step_count"], result.done, result.metadata["success"]
+
+async def main():
+    assert set(await asyncio.gather(*map(play, range(sessions)))) == {(2.5, 10, True, True)}
+    with GenericEnvClient(base_url=url, headers={"Authorization": f"Bearer {token}"}).sync() as env:
+        assert env.reset(seed=7).observation["text"] == "seed 7"
+
+asyncio.run(asyncio.wait_for(main(), 100))
+print("played")
+"""
+
+
+@pytest.mark.shift
+@pytest.mark.skipif(
+    "OPENENV_PYTHON" not in os.environ,
+    reason="NOT TESTED with OpenEnv's own client: python -m venv v && v/bin/pip install openenv==0.10.0, and set "
+    "OPENENV_PYTHON=v/bin/python",
+)
+@pytest.mark.parametrize("sessions", [4, 64])
+def test_openenvs_own_client_plays(sessions: int) -> None:
+    with serving(capacity=sessions + 1) as server:
+        url = server.address.replace("ws", "http", 1)
+        command = [os.environ["OPENENV_PYTHON"], "-c", CLIENTS, url, TOKEN, str(sessions)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.strip() == "played"
