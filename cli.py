@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "mcp": "mcp",
     "retrieve": "retrieve",
     "report": "report",
+    "view": "view",
     "compare": "compare",
     "leaderboard": "leaderboard",
     "replay": "replay",
