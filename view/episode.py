@@ -11,12 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import compute
 
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall, call_text
 from ..errors import ModelError, StoreError
 from ..evals.sample_episodes import IMAGES
 from ..inference.token_text import TokenTexts
-from ..rollouts.columns import from_table, text_in
+from ..rollouts.columns import from_table
 from ..rollouts.episode import Episode, Turn
 from ..rollouts.schema import up_to_date
 from .episode_index import Snapshot
@@ -46,8 +47,8 @@ class Place:
 
 def place_of(snapshot: Snapshot, episode_id: str) -> Place | None:
     """Find an episode by its id; ``None`` if the store has none."""
-    at = next((n for n, id in enumerate(snapshot.table["episode_id"].to_pylist()) if text_in(id) == episode_id), None)
-    if at is None:
+    at = compute.index(snapshot.table["episode_id"], episode_id).as_py()
+    if at < 0:
         return None
     file = snapshot.files[snapshot.table["part"][at].as_py()]
     return Place(file, snapshot.table["row"][at].as_py(), file.stat().st_mtime_ns)
@@ -55,24 +56,31 @@ def place_of(snapshot: Snapshot, episode_id: str) -> Place | None:
 
 @lru_cache(maxsize=16)
 def load(place: Place) -> Episode:
-    """Read one episode.
+    """Read one episode; the last few are remembered.
 
     Raises:
         StoreError: Its part is damaged.
     """
-    try:
-        with pq.ParquetFile(place.file) as parquet:
-            row = place.row
-            for group in range(parquet.num_row_groups):
-                count = parquet.metadata.row_group(group).num_rows
-                if row < count:
-                    table = parquet.read_row_group(group).slice(row, 1)
-                    return next(iter(from_table(up_to_date(table))))
-                row -= count
-    except (OSError, pa.ArrowException) as error:
-        first = str(error).partition("\n")[0]
-        raise StoreError(f"cannot read {place.file.name}: {first}; the file is damaged") from None
-    raise StoreError(f"{place.file.name} has no row {place.row}; the store was changed meanwhile, load the page again")
+    return load_all([place])[0]
+
+
+def load_all(places: Sequence[Place]) -> list[Episode]:
+    """Read several episodes, each part of the store once.
+
+    Raises:
+        StoreError: A part is damaged.
+    """
+    found: dict[Place, Episode] = {}
+    for file in dict.fromkeys(place.file for place in places):
+        here = [place for place in places if place.file == file]
+        try:
+            with pq.ParquetFile(file) as parquet:
+                rows = parquet.read().take([place.row for place in here])
+            found |= zip(here, from_table(up_to_date(rows)), strict=True)
+        except (OSError, pa.ArrowException) as error:
+            first = str(error).partition("\n")[0]
+            raise StoreError(f"cannot read {file.name}: {first}; the file is damaged, or was rewritten") from None
+    return [found[place] for place in places]
 
 
 def to_json(episode: Episode, texts: TokenTexts | None = None) -> dict[str, Any]:
@@ -91,10 +99,10 @@ def to_json(episode: Episode, texts: TokenTexts | None = None) -> dict[str, Any]
         "task": {name: getattr(episode.task, name) for name in ("family", "template", "level", "seed", "split")},
         "outcome": episode.outcome,
         "success": episode.success if episode.scored else None,
-        "total_reward": _number(episode.total_reward) if episode.scored else None,
+        "total_reward": episode.total_reward if episode.scored else None,
         "error": _text(episode.error or "", "error"),
         "attempts": episode.attempts,
-        "seconds": _number(episode.seconds),
+        "seconds": episode.seconds,
         "step": int(step) if step is not None and step.isdecimal() else None,
         "fingerprints": dict(episode.fingerprints),
         "checks": dict(score.checks) if score else None,
@@ -119,11 +127,11 @@ def _turn(turn: Turn, number: int, texts: TokenTexts | None) -> dict[str, Any]:
         "calls": [_call(call, f"{at}.call.{n}") for n, call in enumerate(turn.action.tool_calls)],
         "problem": turn.action.problem,
         "sent": turn.sent,
-        "reward": _number(turn.reward),
+        "reward": turn.reward,
         "terminated": turn.terminated,
         "truncated": turn.truncated,
         "finish": turn.finish,
-        "seconds": [_number(turn.seconds_policy), _number(turn.seconds_env)],
+        "seconds": [turn.seconds_policy, turn.seconds_env],
         "prompt_tokens": len(turn.prompt_ids),
         "tokens": _tokens(turn, texts),
     }
@@ -135,7 +143,7 @@ def _tokens(turn: Turn, texts: TokenTexts | None) -> dict[str, Any] | None:
     return {
         "ids": turn.action_ids,
         "texts": [texts.text(id) for id in turn.action_ids] if texts is not None else None,
-        "probabilities": [_number(math.exp(min(0.0, each))) for each in turn.logprobs],
+        "probabilities": [math.exp(min(0.0, each)) for each in turn.logprobs],
         "versions": turn.versions,
     }
 
@@ -146,7 +154,7 @@ def _values(episode: Episode) -> list[dict[str, Any]]:
     for each in episode.lookaheads:
         if each.outcome.scored:
             returns.setdefault(each.turn, []).append(sum(each.rewards))
-    return [{"turn": t, "value": _number(sum(r) / len(r)), "rollouts": len(r)} for t, r in sorted(returns.items())]
+    return [{"turn": t, "value": (sum(r) / len(r)), "rollouts": len(r)} for t, r in sorted(returns.items())]
 
 
 def _observation(observation: Observation, at: str) -> list[dict[str, Any]]:
@@ -229,11 +237,6 @@ def _index(word: str) -> int:
     if not (word.isascii() and word.isdecimal() and len(word) < 10):
         raise ValueError(word)
     return int(word)
-
-
-def _number(value: float) -> float | None:
-    """Return a number that JSON has; ``None`` for others."""
-    return value if math.isfinite(value) else None
 
 
 def said(action: Action) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from ..errors import StoreError
+from ..rollouts.columns import text_in
 from ..rollouts.schema import SCHEMA, up_to_date
 from ..rollouts.store import parts, run_of
 
@@ -21,6 +23,8 @@ STEP = "step"
 """Fingerprint of a training episode that has its step."""
 PLAIN = ("episode_id", "group_id", "env_id", "outcome", "success", "total_reward", "error", "attempts", "seconds")
 TASK = ("template", "level", "seed", "split")
+CHOICES = ("outcome", "split", "template", "env_id", "level")
+"""Columns with few values, of which a filter names one or several."""
 NEEDED = (*PLAIN, "task", "fork", "fingerprints", "out_of_turns")
 ROWS = pa.schema(
     [SCHEMA.field(name) for name in PLAIN]
@@ -29,6 +33,8 @@ ROWS = pa.schema(
     + [("part", pa.int32()), ("row", pa.int32())]
 )
 """Columns of the table; ``part`` and ``row`` say where the episode is stored."""
+SETTLED = 2 * 10**9
+"""Nanoseconds after a change of a folder before its time alone tells that nothing changed."""
 READERS = 2
 """Threads that read parts; more would compete with a run on the same machine."""
 
@@ -41,11 +47,13 @@ class Snapshot:
         table: one row per episode, in the order of writing.
         files: parts of the store; the column ``part`` counts them.
         problems: parts that cannot be read, one line each.
+        choices: values of the columns ``CHOICES``, each with its number of episodes.
     """
 
     table: pa.Table
     files: tuple[Path, ...]
     problems: tuple[str, ...]
+    choices: dict[str, dict[str, int]]
 
 
 class EpisodeIndex:
@@ -59,6 +67,7 @@ class EpisodeIndex:
         self.path = path
         self._read: dict[Path, tuple[tuple[int, int, int], pa.Table | str]] = {}
         self._snapshot: Snapshot | None = None
+        self._folder = -1
         self._lock = threading.Lock()
 
     def snapshot(self) -> Snapshot:
@@ -68,10 +77,15 @@ class EpisodeIndex:
             StoreError: There is no store, or it has another format.
         """
         with self._lock:
+            # Parts appear and change by a rename, which also changes their folder; a recent change may hide another.
             run_of(self.path)
+            folder = os.stat(self.path).st_mtime_ns
+            if self._snapshot is not None and folder == self._folder:
+                return self._snapshot
+            self._folder = folder if time.time_ns() - folder > SETTLED else -1
             there = {file: _stamp(file) for file in parts(self.path)}
             new = [file for file, stamp in there.items() if self._read.get(file, (None,))[0] != stamp]
-            if not new and self._snapshot is not None and set(there) == set(self._read):
+            if not new and self._snapshot is not None and there.keys() == self._read.keys():
                 return self._snapshot
             with ThreadPoolExecutor(READERS) as readers:
                 for file, found in zip(new, readers.map(_light, new), strict=True):
@@ -88,7 +102,17 @@ class EpisodeIndex:
                 continue
             at = ROWS.get_field_index("part")
             tables.append(found.set_column(at, ROWS.field(at), pa.array([number], pa.int32()).take(_zeros(len(found)))))
-        return Snapshot(pa.concat_tables(tables).combine_chunks(), tuple(self._read), tuple(problems))
+        table = pa.concat_tables(tables).combine_chunks()
+        return Snapshot(table, tuple(self._read), tuple(problems), _choices(table))
+
+
+def _choices(table: pa.Table) -> dict[str, dict[str, int]]:
+    found = {}
+    for name in CHOICES:
+        pairs = [(pair["values"], pair["counts"]) for pair in compute.value_counts(table[name]).to_pylist()]
+        named = [(str(text_in(value) if isinstance(value, str) else value), count) for value, count in pairs]
+        found[name] = dict(sorted(named)[:100])
+    return found
 
 
 def _zeros(count: int) -> pa.Array:

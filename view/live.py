@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -16,8 +17,19 @@ SILENCE = 15.0
 
 
 def encoded(value: Any) -> str:
-    """Return JSON in ASCII, which also holds lone surrogates."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    """Return JSON in ASCII, which also holds lone surrogates; numbers that JSON does not have become null."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 async def changes(look: Callable[[], dict[str, Any]], *, seconds: float = SECONDS) -> AsyncIterator[str]:

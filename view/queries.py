@@ -17,12 +17,10 @@ from pyarrow import compute
 
 from ..errors import UsageError
 from ..rollouts.columns import text_in
-from .episode_index import PLAIN, TASK, Snapshot
+from .episode_index import CHOICES, PLAIN, TASK, Snapshot
 
 SORTED = (*PLAIN, *TASK, "turns", "step")
 """Columns by which episodes can be sorted."""
-CHOICES = ("outcome", "split", "template", "env_id", "level")
-"""Columns with few values, of which a filter names one or several."""
 RANGES = ("total_reward", "turns", "level", "step", "seconds")
 """Numbers that a filter may bound with ``_min`` and ``_max``."""
 SHOWN = (*PLAIN, *TASK, "turns", "parent", "step")
@@ -176,10 +174,8 @@ def _is_text(path: str) -> bool:
     words = path.split(".")
     if words[0] in ("thoughts", "error"):
         return True
-    return (
-        (words[0] in ("turns", "final_observation")
-        and words[-1] in ("text", "arguments", "problem"))
-        or (words[0] == "turns" and words[-1] == "name" and "tool_calls" in words)
+    return (words[0] in ("turns", "final_observation") and words[-1] in ("text", "arguments", "problem")) or (
+        words[0] == "turns" and words[-1] == "name" and "tool_calls" in words
     )
 
 
@@ -211,19 +207,7 @@ def page(snapshot: Snapshot, query: Query, searcher: Searcher) -> Page:
         found = found.take(compute.sort_indices(keys, sort_keys=[(query.sort, order)]))
     rows = table.select(SHOWN).take(found[query.offset : query.offset + query.limit]).to_pylist()
     shown = [{name: text_in(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
-    return Page(shown, len(found), table.num_rows, unsearched, choices_of(table), snapshot.problems)
-
-
-def choices_of(table: pa.Table) -> dict[str, dict[str, int]]:
-    """Return the values of the columns with few values, each with its number of episodes."""
-    found = {}
-    for name in CHOICES:
-        counts = sorted(
-            ((str(text_in(pair["values"]) if isinstance(pair["values"], str) else pair["values"])), pair["counts"])
-            for pair in compute.value_counts(table[name]).to_pylist()
-        )
-        found[name] = dict(counts[:100])
-    return found
+    return Page(shown, len(found), table.num_rows, unsearched, snapshot.choices, snapshot.problems)
 
 
 def _mask(table: pa.Table, query: Query) -> pa.Array:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import compute
 
 from ..rollouts.columns import text_in
 from ..rollouts.episode import Episode
-from .episode import load, place_of, said
+from .episode import load_all, place_of, said
 from .episode_index import Snapshot
 
 MEMBERS = 16
@@ -56,10 +57,9 @@ def tree(snapshot: Snapshot, episode_id: str) -> list[dict[str, Any]]:
 
 
 def _about(snapshot: Snapshot, ids: list[str]) -> dict[str, dict[str, Any]]:
-    wanted = set(ids)
-    columns = ("episode_id", "outcome", "success", "total_reward", "turns")
-    rows = zip(*(snapshot.table[name].to_pylist() for name in columns), strict=True)
-    return {text_in(row[0]): dict(zip(columns[1:], row[1:], strict=True)) for row in rows if text_in(row[0]) in wanted}
+    columns = ["episode_id", "outcome", "success", "total_reward", "turns"]
+    wanted = compute.is_in(snapshot.table["episode_id"], value_set=pa.array(ids, pa.string()))
+    return {row.pop("episode_id"): row for row in snapshot.table.select(columns).filter(wanted).to_pylist()}
 
 
 def group(snapshot: Snapshot, group_id: str, first: str = "") -> dict[str, Any]:
@@ -70,11 +70,11 @@ def group(snapshot: Snapshot, group_id: str, first: str = "") -> dict[str, Any]:
         group_id: id of the group.
         first: id of the member to show first; empty for the order of writing.
     """
-    rows = zip(snapshot.table["episode_id"].to_pylist(), snapshot.table["group_id"].to_pylist(), strict=True)
-    ids = [text_in(id) for id, of in rows if text_in(of) == group_id]
+    table = snapshot.table
+    ids = [text_in(id) for id in table["episode_id"].filter(compute.equal(table["group_id"], group_id)).to_pylist()]
     ids.sort(key=lambda id: id != first)
     places = [place for id in ids[:MEMBERS] if (place := place_of(snapshot, id)) is not None]
-    members = [load(place) for place in places]
+    members = load_all(places)
     return {
         "group_id": group_id,
         "count": len(ids),

@@ -187,7 +187,7 @@ class Runs:
             state = State.DAMAGED
         return {
             "state": state,
-            "problem": metrics.problem or str(end.get("error") or "") if state is State.FAILED else "",
+            "problem": metrics.problem or (str(end.get("error") or "") if state is State.FAILED else ""),
             "env": str(settings.get("env") or ""),
             "policy": str(saved.get("algorithm") or ""),
             "step": step,

@@ -24,7 +24,9 @@ def said(role: Any, *parts: Any, name: str | None = None) -> tw.Message:
     return tw.Message(role, made, name=name)
 
 
-def turn(text: str, reward: float = 0.0, *, see: str = "You are in a room.", last: bool = False, **more: Any) -> tw.Turn:
+def turn(
+    text: str, reward: float = 0.0, *, see: str = "You are in a room.", last: bool = False, **more: Any
+) -> tw.Turn:
     tokens = tuple(range(3, 3 + len(text.split())))
     return tw.Turn(
         observation=tw.Observation((said("user", see),)),
@@ -44,7 +46,9 @@ def episode(
 ) -> tw.Episode:
     turns = more.pop("turns", None)
     if turns is None:
-        turns = [turn(text, float(success and n == len(texts) - 1), last=n == len(texts) - 1) for n, text in enumerate(texts)]
+        turns = [
+            turn(text, float(success and n == len(texts) - 1), last=n == len(texts) - 1) for n, text in enumerate(texts)
+        ]
     level, template, split = more.pop("level", 1), more.pop("template", "rooms"), more.pop("split", Split.TRAIN)
     values: dict[str, Any] = {
         "env_id": "turnwise/Maze-v0",
@@ -92,15 +96,28 @@ def line(step: int, **more: float) -> str:
 def training(path: Path, *, steps: int = 10, done: int = 10, end: str | None = "finished", **config: Any) -> Path:
     """A run's folder; ``end=None`` leaves what a SIGKILL leaves."""
     path.mkdir(parents=True)
-    settings = {"env": "turnwise/Maze-v0", "seed": 0, "steps": steps, "optimizer": {"lr": 1e-3}, "eval": {"episodes": 50}}
-    about = {"algorithm": "loop", "config": settings | config, "made": {"command": "turnwise train loop", "date": "2026-11-24"}}
+    settings = {
+        "env": "turnwise/Maze-v0",
+        "seed": 0,
+        "steps": steps,
+        "optimizer": {"lr": 1e-3},
+        "eval": {"episodes": 50},
+    }
+    about = {
+        "algorithm": "loop",
+        "config": settings | config,
+        "made": {"command": "turnwise train loop", "date": "2026-11-24"},
+    }
     (path / "config.json").write_text(json.dumps(about))
     (path / "_lock").touch()
     lines = []
     for step in range(1, done + 1):
         lines.append(line(step))
         if step % 5 == 0:
-            lines.append(json.dumps({"step": step, "eval/success": step / 25, "eval/episodes": 50.0, "seconds/evaluate": 0.8}) + "\n")
+            lines.append(
+                json.dumps({"step": step, "eval/success": step / 25, "eval/episodes": 50.0, "seconds/evaluate": 0.8})
+                + "\n"
+            )
     (path / "metrics.jsonl").write_text("".join(lines))
     if end is not None:
         error = "DivergedError: the loss was not finite" if end == "failed" else ""
@@ -112,12 +129,30 @@ def family() -> list[tw.Episode]:
     """A group of three, a fork of its first and a fork of that fork, and an infrastructure failure."""
     first = episode("e0", ("go north", "open door", "take key"), seconds=2.0)
     called = tw.Action("", (tw.ToolCall("search", {"query": "key"}, "c1"),))
-    second = episode("e1", turns=[turn("go north"), turn("search", action=called), turn("wait here", last=True)], success=False, level=2)
+    second = episode(
+        "e1",
+        turns=[turn("go north"), turn("search", action=called), turn("wait here", last=True)],
+        success=False,
+        level=2,
+    )
     third = episode("e2", ("go north", "open door", "leave"), success=False, level=2, split=Split.DEV)
-    fork = episode("e0-fork", turns=[*first.turns[:1], turn("break door", -0.5, last=True)], success=False, fork=Fork("e0", ("e0",)))
-    deep = episode("e0-fork-2", turns=[*fork.turns[:1], turn("kick door", 1.0, last=True)], fork=Fork("e0-fork", ("e0",)), group_id="g2")
-    valued = tw.Episode(**{name: getattr(first, name) for name in first.__dataclass_fields__} | {
-        "lookaheads": (Lookahead(1, (1.0,), tw.Outcome.COMPLETED), Lookahead(1, (0.0,), tw.Outcome.COMPLETED))
-    })
-    lost = episode("lost", (), outcome=tw.Outcome.INFRA_FAILED, score=None, error="EnvironmentTimeoutError: no answer in 120 s")
+    fork = episode(
+        "e0-fork",
+        turns=[*first.turns[:1], turn("break door", -0.5, last=True)],
+        success=False,
+        fork=Fork("e0", ("e0",)),
+    )
+    deep = episode(
+        "e0-fork-2",
+        turns=[*fork.turns[:1], turn("kick door", 1.0, last=True)],
+        fork=Fork("e0-fork", ("e0",)),
+        group_id="g2",
+    )
+    valued = tw.Episode(
+        **{name: getattr(first, name) for name in first.__dataclass_fields__}
+        | {"lookaheads": (Lookahead(1, (1.0,), tw.Outcome.COMPLETED), Lookahead(1, (0.0,), tw.Outcome.COMPLETED))}
+    )
+    lost = episode(
+        "lost", (), outcome=tw.Outcome.INFRA_FAILED, score=None, error="EnvironmentTimeoutError: no answer in 120 s"
+    )
     return [valued, second, third, fork, deep, lost]

@@ -17,17 +17,17 @@ export function chart(title, names) {
     const there = names.filter((name) => last[name]?.length);
     card.hidden = !there.length;
     if (!there.length || !body.clientWidth) return;
-    const series = [{label: "step"}];
+    const series = [{label: "step", value: (_, step) => step ?? Math.max(...there.map((name) => last[name].at(-1)[0]))}];
     const bands = [];
     const tables = there.map((name, at) => {
       const points = last[name];
       const line = color(PALETTE[at % PALETTE.length]);
       const banded = points.some((point) => point[2] !== null);
       const few = points.length < 40;
-      series.push({label: name, stroke: line, width: 2, spanGaps: true, points: {show: few, size: 5, fill: line}, value: (_, v) => number(v)});
+      series.push({label: name, stroke: line, width: 2, spanGaps: true, points: {show: few, size: 5, fill: line}, value: (_, value) => said(value, points, banded)});
       if (banded) {
         const first = series.length;
-        const edge = {stroke: "transparent", spanGaps: true, points: {show: false}, value: (_, v) => number(v)};
+        const edge = {class: "edge", stroke: "transparent", spanGaps: true, points: {show: false}};
         series.push({...edge, label: "low"}, {...edge, label: "high"});
         bands.push({series: [first + 1, first], fill: `${line}2e`});
       }
@@ -36,9 +36,9 @@ export function chart(title, names) {
     });
     const axis = {stroke: color("--quiet"), grid: {stroke: color("--edge"), width: 1}, ticks: {show: false}, font: "11px system-ui"};
     plot = new uPlot({
-      width: body.clientWidth, height: 190, series, bands,
+      width: body.clientWidth, height: 170, series, bands,
       scales: {x: {time: false}},
-      axes: [{...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5]}, {...axis, size: 52, values: (_, all) => all.map((v) => number(v))}],
+      axes: [{...axis, size: 26, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5]}, {...axis, size: 52, values: (_, all) => all.map((v) => number(v))}],
       cursor: {points: {size: 6}},
     }, tables.length > 1 ? uPlot.join(tables) : tables[0], body);
     card.dataset.points = String(Math.max(...there.map((name) => last[name].length)));
@@ -54,6 +54,12 @@ export function chart(title, names) {
     update(series) { last = series; card.hidden = false; draw(); },
     close() { resize.disconnect(); document.removeEventListener("themechange", draw); plot?.destroy(); },
   };
+}
+
+/** The value under the cursor, or the last one; with its interval if it has one. */
+function said(value, points, banded) {
+  const point = (value === null || value === undefined ? null : points.find((each) => each[1] === value)) ?? points.at(-1);
+  return banded && point[2] !== null ? `${number(point[1])} (${number(point[2])} – ${number(point[3])})` : number(point[1]);
 }
 
 export const PHASES = ["sync", "collect", "learn", "other", "evaluate"];

@@ -43,7 +43,7 @@ export async function runPage(place, {id, parameters}) {
   const empty = h("p.quiet", {}, "There are no numbers yet. They appear here as soon as the run writes them.");
   place.append(
     h("div.bar", {}, h("h1", {}, visible(run.name)), top),
-    run.kind === "training" ? [h("div.bar", {}, h("h2", {}, "Curves"), more, seeds, seedNote), empty, grid, phasePlace, meters].reduce((all, each) => (all.append(each), all), h("div")) : "",
+    run.kind === "training" ? [meters, h("div.bar", {}, h("h2", {}, "Curves"), more, seeds, seedNote), empty, grid, phasePlace].reduce((all, each) => (all.append(each), all), h("div")) : "",
     await configuration(id, run, parameters.other));
 
   function facts(now) {
