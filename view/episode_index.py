@@ -144,7 +144,7 @@ def _light(file: Path) -> pa.Table | str:
 
 def leaf(parquet: pq.ParquetFile, first: str, *names: str) -> str | None:
     """Return the path of a column below ``first``, whatever the writer calls the elements of a list."""
-    for path in (parquet.schema.column(number).path for number in range(len(parquet.schema))):
+    for path in (str(parquet.schema.column(number).path) for number in range(len(parquet.schema))):
         if path.startswith(f"{first}.") and _named(path.split(".")) == [first, *names]:
             return path
     return None

@@ -1,4 +1,4 @@
-"""Who may read: this machine's user, with the token, from the viewer's own pages."""
+"""Access control: only a browser on this machine reads, with the token, from the viewer's own pages."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from .runs import Runs
@@ -32,7 +32,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-async def changes(look: Callable[[], dict[str, Any]], *, seconds: float = SECONDS) -> AsyncIterator[str]:
+async def changes(look: Callable[[], dict[str, Any]], *, seconds: float = SECONDS) -> AsyncGenerator[str, None]:
     """Yield an event for each name of ``look`` whose value is not empty and not that of the last event.
 
     Args:

@@ -107,7 +107,7 @@ class Page:
         episodes: number of episodes in the store.
         unsearched: number of episodes whose texts are not searched yet; ask again.
         choices: values by column, with the number of episodes in the whole store.
-        problems: what cannot be read, one line each.
+        problems: parts that cannot be read, one line each.
     """
 
     rows: list[dict[str, Any]]
@@ -126,7 +126,7 @@ class Searcher:
         self._lock = threading.Lock()
 
     def matches(self, snapshot: Snapshot, text: str, wanted: pa.Array) -> tuple[pa.Array, int]:
-        """Find episodes that contain a text, until the time is over.
+        """Find episodes that contain a text, for at most ``SEARCH_SECONDS``.
 
         Args:
             snapshot: the store's episodes.

@@ -19,7 +19,7 @@ from turnwise.errors import UsageError
 from turnwise.rollouts.locks import is_taken, take
 from turnwise.trainers.run.run_folder import RunFolder
 from turnwise.view import live
-from turnwise.view.metrics import MetricsFile, thinned
+from turnwise.view.metrics import MetricsFile, Point, thinned
 from turnwise.view.runs import Runs, State
 
 from .fakes import line, training
@@ -192,7 +192,7 @@ def test_metrics_are_read_as_they_grow(tmp_path: Path) -> None:
 
 
 def test_long_curves_are_thinned_and_keep_their_end() -> None:
-    points = [(n, float(n), None, None) for n in range(4567)]
+    points: list[Point] = [(n, float(n), None, None) for n in range(4567)]
     kept = thinned(points, 1000)
     assert len(kept) <= 1000
     assert kept[-1] == points[-1]

@@ -92,6 +92,7 @@ export const percent = (value) => (value === null || value === undefined ? "–"
 
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
+  if (value > 0 && value < 0.1) return `${number(1000 * value, 2)} ms`;
   if (value < 60) return `${number(value)} s`;
   return value < 3600 ? `${(value / 60).toFixed(1)} min` : `${(value / 3600).toFixed(1)} h`;
 }

@@ -13,8 +13,8 @@ export async function runsPage(place) {
     const shown = runs.filter((run) => words.every((w) => `${run.name} ${run.env} ${run.policy} ${run.state}`.toLowerCase().includes(w)));
     const selected = table.querySelector(".selected")?.dataset.item;
     count.textContent = shown.length === runs.length ? `${runs.length}` : `${shown.length} of ${runs.length}`;
-    const head = ["State", "Run", "Algorithm or policy", "Environment", "Step", "Success", "Held out", "Changed"];
-    const numbers = new Set(["Step", "Success", "Held out", "Changed"]);
+    const head = ["State", "Run", "Algorithm or policy", "Environment", "Step", "Success", "Evaluation", "Changed"];
+    const numbers = new Set(["Step", "Success", "Evaluation", "Changed"]);
     table.replaceChildren(h("table", {},
       h("thead", {}, h("tr", {}, head.map((text) => h(`th${numbers.has(text) ? ".number" : ""}`, {}, text)))),
       h("tbody", {}, shown.map(row))));
