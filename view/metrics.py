@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import threading
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ POINTS = 2000
 """Most points of one curve that are sent; a longer one is thinned evenly, and keeps its last point."""
 CHUNK = 64 * 2**20
 """Most bytes that are read at once."""
+TAIL = 256 * 1024
+"""Bytes at the end of a file that the list of runs reads."""
 
 Point = tuple[int, float, float | None, float | None]
 """Step, value, and the ends of its interval, which only a rate has."""
@@ -36,7 +40,9 @@ class MetricsFile:
         self.series: dict[str, list[Point]] = {}
         self.step: int | None = None
         self.problem = ""
-        """The first complete line that is not a JSON object with a step; empty if all are."""
+        """What is wrong with the first damaged line; empty if none is."""
+        self.damaged = 0
+        """Number of that line, from 1."""
         self._offset, self._inode, self._lines = 0, -1, 0
         self._lock = threading.Lock()
 
@@ -59,12 +65,7 @@ class MetricsFile:
                         return
                     self._offset += len(complete) + 1
                     for line in complete.split(b"\n"):
-                        self._lines += 1
-                        self._add(line)
-
-    def latest(self) -> dict[str, float]:
-        """Return the last value of the most important metrics."""
-        return {name: self.series[name][-1][1] for name in LATEST if self.series.get(name)}
+                        self.add(line)
 
     def since(self, counts: dict[str, int]) -> dict[str, list[Point]]:
         """Return the points that a reader does not have yet, and note in ``counts`` that it has them now.
@@ -77,20 +78,62 @@ class MetricsFile:
             counts.update({name: len(points) for name, points in self.series.items()})
         return {name: thinned(points) for name, points in new.items() if points}
 
-    def _add(self, line: bytes) -> None:
+    def add(self, line: bytes) -> None:
+        """Add a complete line."""
+        self._lines += 1
         if not line.strip():
             return
         try:
             record = json.loads(line)
             step = int(record.pop("step"))
         except (ValueError, TypeError, KeyError, AttributeError):
-            shown = line[:60].decode(errors="replace")
-            self.problem = self.problem or f"{METRICS}, line {self._lines}, is not a JSON object with a step: {shown!r}"
+            if not self.problem:
+                shown = line[:60].decode(errors="replace")
+                self.damaged, self.problem = self._lines, f"not a JSON object with a step: {shown!r}"
             return
         self.step = step if self.step is None else max(step, self.step)
         for name, value in record.items():
             if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
                 self.series.setdefault(str(name), []).append((step, float(value), *_interval(name, value, record)))
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of a run's metrics.
+
+    Args:
+        step: last step; ``None`` before the first.
+        numbers: last value of the most important metrics.
+        problem: the first damaged line among the last ones; empty if there is none.
+    """
+
+    step: int | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+
+
+def latest(path: Path) -> Latest:
+    """Return the end of a metrics file, without reading the rest of a long one; it need not exist."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return Latest()
+    return _latest(path, stat.st_ino, stat.st_size)
+
+
+@lru_cache(maxsize=1000)
+def _latest(path: Path, inode: int, size: int) -> Latest:
+    del inode  # another file of the same size is read again
+    with path.open("rb") as file:
+        start = max(0, size - TAIL)
+        file.seek(start)
+        lines = file.read(size - start).split(b"\n")[:-1]
+    found = MetricsFile(path)
+    for line in lines[start > 0 :]:
+        found.add(line)
+    numbers = {name: found.series[name][-1][1] for name in LATEST if found.series.get(name)}
+    where = f"{METRICS}, among its last lines" if start else f"{METRICS}, line {found.damaged}"
+    return Latest(found.step, numbers, found.problem and f"{where}: {found.problem}")
 
 
 def _interval(name: str, value: float, record: dict[str, Any]) -> tuple[float | None, float | None]:

@@ -18,13 +18,15 @@ from ..evals.summary import SUMMARY
 from ..rollouts.locks import is_taken
 from ..rollouts.provenance import masked
 from ..rollouts.store import EPISODES, LOCK, MANIFEST, parts, run_of
-from .metrics import MetricsFile
+from .metrics import MetricsFile, latest
 
 CONFIG, END = "config.json", "_end.json"
 TRAINING_STORES = ("training_episodes", "demonstrations")
 """Stores that a training run may hold, besides those of evaluations."""
 DEPTH = 3
 """Levels of folders below a named one that are searched for runs."""
+OPENED = 16
+"""Most runs whose curves stay in memory."""
 SEVERAL = 400
 """Most runs in the list; the newest are kept."""
 
@@ -138,7 +140,10 @@ class Runs:
 
     def metrics(self, path: Path) -> MetricsFile:
         """Return the reader of a run's metrics, which reads only what is new."""
-        return self._metrics.setdefault(path, MetricsFile(path / METRICS))
+        found = self._metrics.setdefault(path, MetricsFile(path / METRICS))
+        while len(self._metrics) > OPENED:
+            self._metrics.pop(next(iter(self._metrics)))
+        return found
 
     def config(self, path: Path) -> dict[str, Any]:
         """Return what a run records about itself: settings, command, versions; secrets are masked.
@@ -172,8 +177,7 @@ class Runs:
     def _training(self, path: Path) -> dict[str, Any]:
         saved = _read(path / CONFIG) if (path / CONFIG).is_file() else {}
         settings = dict(saved.get("config") or {})
-        metrics = self.metrics(path)
-        metrics.refresh()
+        metrics = latest(path / METRICS)
         step, steps = metrics.step, settings.get("steps")
         end = _read(path / END) if (path / END).is_file() else {}
         if is_taken(path / LOCK):
@@ -192,7 +196,7 @@ class Runs:
             "policy": str(saved.get("algorithm") or ""),
             "step": step,
             "steps": steps if isinstance(steps, int) else None,
-            "numbers": metrics.latest(),
+            "numbers": metrics.numbers,
         }
 
 

@@ -19,7 +19,7 @@ from turnwise.errors import UsageError
 from turnwise.rollouts.locks import is_taken, take
 from turnwise.trainers.run.run_folder import RunFolder
 from turnwise.view import live
-from turnwise.view.metrics import MetricsFile, Point, thinned
+from turnwise.view.metrics import TAIL, MetricsFile, Point, latest, thinned
 from turnwise.view.runs import Runs, State
 
 from .fakes import line, training
@@ -44,7 +44,7 @@ def test_rows_say_what_a_reader_asks(client: TestClient) -> None:
     assert done["numbers"]["eval/success"] == 0.4
     assert done["stores"] == ["training_episodes"]
     assert broken["problem"] == "DivergedError: the loss was not finite"
-    assert "line 2" in torn["problem"], "a damaged file is named with its line"
+    assert "line 2: not a JSON object" in torn["problem"], "a damaged file is named with its line"
     assert rows["runs/eval"]["kind"] == "evaluation"
 
 
@@ -238,3 +238,14 @@ async def test_a_damaged_run_still_shows_its_curves(runs: Path) -> None:
         first = dict(await taken(events, 2))
     assert first["points"]["series"]["loss"] == [[1, 1.0, None, None]]
     assert first["run"]["state"] == "damaged"
+
+
+def test_the_list_reads_only_the_end_of_long_metrics(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("damaged\n" + "".join(line(step) for step in range(1, 1500)) + '{"step": 9')
+    found = latest(path)
+    assert path.stat().st_size > 2 * TAIL, "longer than what the list reads"
+    assert (found.step, found.problem) == (1499, "")
+    path.write_text("damaged\n" + line(1))
+    assert latest(path).problem.startswith("metrics.jsonl, line 1: not a JSON object with a step: 'damaged'")
+    assert latest(tmp_path / "none").step is None
