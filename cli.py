@@ -37,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "mcp": "mcp",
     "retrieve": "retrieve",
     "report": "report",
+    "view": "view",
     "compare": "compare",
     "leaderboard": "leaderboard",
     "replay": "replay",

@@ -16,7 +16,6 @@ Pandas reads the folder (``pandas.read_parquet("runs/eval")``), and so do duckdb
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -32,6 +31,7 @@ from pyarrow import compute
 from ..errors import StoreError
 from .columns import contradictions, from_table, text_in, to_table
 from .episode import Episode
+from .locks import take
 from .schema import SCHEMA, up_to_date
 
 KIND = "turnwise.episodes"
@@ -287,12 +287,10 @@ def _manifest(path: Path) -> dict[str, Any]:
 def _locked(path: Path) -> int:
     """Return the descriptor of an exclusive lock, which the kernel releases when this process ends."""
     descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not take(descriptor):
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
         os.close(descriptor)
-        raise StoreError(f"{holder or 'another process'} is writing to episode store {path}") from None
+        raise StoreError(f"{holder or 'another process'} is writing to episode store {path}")
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
     return descriptor

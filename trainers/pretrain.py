@@ -41,10 +41,11 @@ def pretrain(config: PretrainConfig) -> RunResult:
     files = shards(config, folder.path / TEXT)  # an unknown environment is refused before there is a folder
     with folder.lock():
         resumed = folder.entered(config, may_change=MAY_CHANGE)
-        training, held_out = _texts(config, folder.path / TEXT, files)
-        run = Pretraining(config, training, held_out, resumed)
-        _train(run, folder)
-        run.export(folder.model)
+        with folder.record_end():
+            training, held_out = _texts(config, folder.path / TEXT, files)
+            run = Pretraining(config, training, held_out, resumed)
+            _train(run, folder)
+            run.export(folder.model)
     last = {name: value for name, value in _last(folder).items() if isinstance(value, float)}
     return RunResult(folder.path, folder.model, run.step, last, note=spoken(last))
 

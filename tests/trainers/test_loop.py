@@ -22,6 +22,7 @@ from .fakes import Bigram, Said, conversation
 def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) -> None:
     result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=2, tensorboard=True))
     assert {path.name for path in result.folder.iterdir()} == {
+        "_end.json",
         "_lock",
         "config.json",
         "metrics.jsonl",

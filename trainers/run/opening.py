@@ -88,6 +88,8 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         resumed = _entered(config, plan, world, folder)
+        if world.is_main:
+            stack.enter_context(folder.record_end())  # only now: a refused start says nothing about the run in there
         stack.enter_context(matrix_precision(config.hardware))
         attention = config.hardware.attention
         files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world, attention=attention)

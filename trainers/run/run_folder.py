@@ -8,6 +8,7 @@
     ├── tensorboard/
     ├── checkpoints/      step-00000012/ …
     ├── _lock             lock of the training process (the kernel releases it when that process dies)
+    ├── _end.json         how the run ended: finished, interrupted, or failed with an error
     ├── demonstrations/  episodes that behavior cloning played for itself
     ├── training_episodes/  episodes that keep_episodes keeps, each with its step
     ├── diverged.pt       the batch that stopped the run, if one did
@@ -17,14 +18,15 @@
 
 from __future__ import annotations
 
-import fcntl
+import asyncio
 import json
 import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,8 +35,9 @@ import pydantic
 from ...config import Config
 from ...envs.named import place_of
 from ...errors import CheckpointError, UsageError
-from ...logs import tell
+from ...logs import tell, without_secrets
 from ...renamed import silent, with_new_names
+from ...rollouts.locks import take
 from ...rollouts.provenance import provenance
 from .checkpoint import Checkpoint, Checkpoints
 from .metrics import METRICS, read_metrics
@@ -42,6 +45,10 @@ from .metrics import METRICS, read_metrics
 LOG = logging.getLogger(__name__)
 
 CONFIG, CHECKPOINTS, MODEL, BEST, DEMONSTRATIONS = "config.json", "checkpoints", "model", "best", "demonstrations"
+END = "_end.json"
+"""Name of the record of how the run ended."""
+LONGEST_ERROR = 2000
+"""The most characters of the error in it."""
 
 
 class ResumableConfig(Protocol):
@@ -146,13 +153,31 @@ class RunFolder:
             raise UsageError(f"cannot run in {self.path}: it is a file; choose another folder with --out")
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "_lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(
-                    f"another process is training in {self.path}; wait for it, or choose another --out"
-                ) from None
+            if not take(file.fileno()):
+                raise UsageError(f"another process is training in {self.path}; wait for it, or choose another --out")
             yield
+
+    @contextmanager
+    def record_end(self) -> Iterator[None]:
+        """Write how the block ended to ``_end.json``; a process that is killed inside leaves no such file."""
+        (self.path / END).unlink(missing_ok=True)
+        state, error = "finished", ""
+        try:
+            yield
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            state = "interrupted"
+            raise
+        except Exception as failure:
+            state, error = "failed", " ".join(without_secrets(f"{type(failure).__name__}: {failure}").split())
+            raise
+        finally:
+            end = {
+                "state": state,
+                "error": error[:LONGEST_ERROR],
+                "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            }
+            with suppress(OSError):  # a full disk must not hide why the run ended
+                (self.path / END).write_text(json.dumps(end) + "\n", encoding="utf-8")
 
     def begin(self, config: Config | ResumableConfig) -> None:
         """Start a run here, also over one that died before it learned or evaluated anything.

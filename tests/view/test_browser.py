@@ -1,0 +1,311 @@
+"""The pages in a real Chromium: themes, narrow windows, keys, live updates, links with filters, hostile text."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import turnwise as tw
+from turnwise.envs.web.chromium.launch import executable
+from turnwise.errors import UsageError
+
+from .conftest import build, running
+from .fakes import PNG, episode, line, said, store, turn
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow
+
+MARKUP = "<script>window.owned=1</script><img src=x onerror='window.owned=1'><b>bold</b> \u202eevil \x1b[31m"
+PATIENCE = 60_000
+"""Milliseconds until a page counts as broken; nothing here waits for a clock otherwise."""
+
+
+def found() -> str:
+    try:
+        return executable()
+    except UsageError as error:
+        pytest.skip(f"needs a browser: {error}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = found()
+    from playwright.sync_api import sync_playwright  # an extra
+
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@contextmanager
+def viewer(root: Path) -> Iterator[str]:
+    """Run the command; the address that it prints."""
+    words = [sys.executable, "-m", "turnwise", "view", str(root), "--port", "0"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0, "SIGTERM ends the viewer in order"
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = build(tmp_path_factory.mktemp("browser") / "runs")
+    seen = tw.Observation((said("user", MARKUP, tw.ImagePart(PNG)), said("tool", MARKUP, name=MARKUP)))
+    call = tw.ToolCall("tool<b>", {"x": MARKUP})
+    acted = tw.Turn(seen, tw.Action(MARKUP, (call,)), 1.0, terminated=True, thoughts=MARKUP)
+    long = turn("go", see="y" * 50_000 + "END", last=True)
+    bad = [episode("bad<i>", turns=[acted], error=MARKUP, template="<u>t"), episode("long", turns=[long])]
+    store(root / "<img src=x onerror=owned=1>" / "episodes", bad)
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(browser: Browser, root: Path) -> Iterator[str]:
+    with running(root / "live"), viewer(root) as printed:
+        yield printed
+
+
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Open]:
+    """Opens pages in contexts of their own; a page with an error in its console fails the test."""
+    contexts, problems = [], []
+
+    def visited(hash: str = "#/", width: int = 1280, **options: Any) -> Page:
+        context = browser.new_context(viewport={"width": width, "height": 800}, **options)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        page.goto(address + hash)
+        ready(page)
+        return page
+
+    yield visited
+    for context in contexts:
+        context.close()
+    assert problems == [], "no page has an error, and none breaks its own security policy"
+
+
+def ready(page: Page) -> None:
+    """Wait until the page that the address names has been built."""
+    # Selectors only: wait_for_function needs eval, which the policy of the pages forbids.
+    hash = page.evaluate("location.hash || '#/'")
+    page.wait_for_selector(f'#main[data-ready="{hash}"]', state="attached")
+
+
+def follow(page: Page, selector: str) -> None:
+    page.click(selector)
+    ready(page)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_way_to_an_episode(visit: Open, tmp_path: Path, width: int, scheme: str) -> None:
+    page = visit(width=width, color_scheme=scheme)
+
+    def look(name: str) -> None:
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{name} is {wide} pixels wider than a window of {width}"
+        nameless = page.evaluate(
+            "[...document.querySelectorAll('main button, main input, main select, main a')]"
+            ".filter((e) => !(e.textContent.trim() || e.ariaLabel || e.placeholder)).length"
+        )
+        assert nameless == 0, "every control has a name for a screen reader"
+        page.screenshot(path=tmp_path / f"{name}-{width}-{scheme}.png")
+
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    light = sum(map(int, re.findall(r"\d+", background))) > 382
+    assert light == (scheme == "light"), "the system's theme is the default"
+    look("runs")
+    follow(page, "a:text-is('runs/done')")
+    page.wait_for_selector("[data-chart='Success'] canvas")
+    page.wait_for_selector("[data-explained]")
+    look("run")
+    follow(page, "a:text-is('training episodes')")
+    look("episodes")
+    follow(page, "a:text-is('e0')")
+    assert page.inner_text(".checks") == "✓ reached\n✓ in time"
+    assert page.locator(".turn").count() == 3
+    look("episode")
+    follow(page, "a:text-is('Group side by side')")
+    assert page.inner_text("[data-divergence]").startswith("The attempts first differ in turn 2.")
+    look("group")
+
+
+def test_a_slow_step_is_explained(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/done')")
+    page.wait_for_selector("svg.phases")
+    page.locator("svg.phases g").nth(6).click()
+    said = page.inner_text("[data-explained]")
+    assert said.startswith("Step 7 took 6.7 s, of which collect is 90 %.")
+    assert "collect took 5 s longer than usual" in said
+
+
+def test_a_new_line_of_metrics_appears(visit: Open, root: Path) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/live')")
+    page.wait_for_selector("[data-chart='Loss'][data-points='5']")
+    assert page.inner_text(".facts .badge") == "running"
+    with (root / "live" / "metrics.jsonl").open("a") as file:
+        file.write(line(6))
+    page.wait_for_selector("[data-chart='Loss'][data-points='6']")
+    page.wait_for_selector("text=6 of 20 steps")
+
+
+def test_a_run_that_dies_shows_so(browser: Browser, tmp_path: Path) -> None:
+    root = build(tmp_path / "runs")
+    with viewer(root) as printed:
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        with running(root / "live"):
+            page.goto(printed)
+            page.wait_for_selector("tr:has-text('runs/live') .badge.running")
+        page.wait_for_selector("tr:has-text('runs/live') .badge.interrupted")
+        context.close()
+
+
+def test_keys_lead_everywhere(visit: Open) -> None:
+    page = visit()
+    names = page.locator("tbody tr .name a").all_inner_texts()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    assert page.inner_text("tr.selected .name a") == names[1]
+    page.keyboard.press("/")
+    page.keyboard.type("eval")
+    page.wait_for_selector("tbody:not(:has(tr:nth-child(2)))")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:text-is('Episodes')")
+    ready(page)
+    page.keyboard.press("n")
+    page.wait_for_selector("text=51 – 100")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".turn")
+    ready(page)
+    page.keyboard.press("x")
+    page.wait_for_selector(".token")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("h1:text-is('Episodes')")
+    ready(page)
+    page.keyboard.press("?")
+    assert page.is_visible("#keys")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#keys")
+    assert "/episodes" in page.url, "escape closes the list of keys, and nothing else"
+
+
+def test_the_theme_is_chosen_and_kept(visit: Open) -> None:
+    page = visit(color_scheme="light")
+    body = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(body)
+    page.keyboard.press("t")
+    dark = page.evaluate(body)
+    assert dark != light
+    page.reload()
+    ready(page)
+    assert page.evaluate(body) == dark
+
+
+def test_filters_are_in_the_address(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/eval')")
+    page.select_option("select[aria-label='Solved']", "false")
+    page.wait_for_selector("text=40 of 120 episodes")
+    page.select_option("select[aria-label='Level']", "2")
+    page.wait_for_selector("text=10 of 120 episodes")
+    page.fill("[data-filter='id']", "t9")
+    page.wait_for_selector("p[role=status]:text-matches('^[12] of 120')")
+    shown, link = page.locator("tbody tr .name a").all_inner_texts(), page.url
+    assert "success=false" in link
+    page.click("th button:has-text('Reward')")
+    page.wait_for_selector("th[aria-sort='descending']")
+    again = visit(link[link.index("#") :])
+    assert again.locator("tbody tr .name a").all_inner_texts() == shown, "a link leads to the same rows"
+    assert again.input_value("[data-filter='id']") == "t9"
+
+
+def test_hostile_text_is_shown_and_never_runs(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:has-text('onerror')")
+    follow(page, "a:text-is('bad<i>')")
+    for each in page.locator("details summary").all():
+        each.click()
+    page.evaluate("document.querySelector('.message img').decode()")
+    assert page.evaluate("window.owned") is None
+    assert page.locator("main script, main b:text-is('bold'), main img[src='x']").count() == 0
+    shown = page.inner_text(".message.user pre")
+    assert "<script>window.owned=1</script>" in shown, "it is text"
+    assert "⟨U+202E⟩" in shown, "a change of direction is visible"
+    assert "␛[31m" in shown, "an escape is visible"
+    assert page.evaluate("document.querySelector('.message img').naturalWidth") == 1, "the screenshot is loaded"
+
+
+def test_a_long_text_is_loaded_on_request(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:has-text('onerror')")
+    follow(page, "a:text-is('long')")
+    assert "END" not in page.inner_text(".message.user pre")
+    page.click("button:has-text('Show more (30,003 characters)')")
+    page.wait_for_selector(".message.user pre:has-text('END')")
+
+
+def test_without_the_token_there_is_nothing(browser: Browser, address: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    answer = page.goto(address.partition("?")[0])
+    assert answer is not None
+    assert answer.status == 403
+    context.close()
+
+
+def test_another_origin_gets_nothing(visit: Open, browser: Browser, address: str, tmp_path: Path) -> None:
+    page = visit()
+    base = address.partition("?")[0]
+    other = page.context.new_page()
+    (tmp_path / "evil.html").write_text("<p>evil</p>")
+    other.goto((tmp_path / "evil.html").as_uri())
+    got = other.evaluate(f"fetch('{base}api/runs', {{credentials: 'include'}}).then((r) => r.text(), () => 'refused')")
+    assert got == "refused"
+
+
+def test_a_taken_port_is_one_line(address: str, root: Path) -> None:
+    port = address.split(":")[2].split("/")[0]
+    words = [sys.executable, "-m", "turnwise", "view", str(root), "--port", port]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "--port" in done.stderr
+
+
+def test_no_run_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "turnwise", "view", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "there is no run in" in done.stderr

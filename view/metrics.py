@@ -1,0 +1,167 @@
+"""Read the metrics of a run while it grows, and draw intervals around its rates."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..evals.curves import METRICS, RATES, curve, read_run
+from ..evals.statistics import wilson
+
+LATEST = ("success", "return", "eval/success", "eval/return", "loss", "seconds/step")
+"""Metrics in the list of runs."""
+POINTS = 2000
+"""Most points of one curve that are sent; a longer one is thinned evenly, and keeps its last point."""
+CHUNK = 64 * 2**20
+"""Most bytes that are read at once."""
+TAIL = 256 * 1024
+"""Bytes at the end of a file that the list of runs reads."""
+
+Point = tuple[int, float, float | None, float | None]
+"""Step, value, and the ends of its interval, which only a rate has."""
+
+
+class MetricsFile:
+    """The metrics of one run, read as they are appended.
+
+    Args:
+        path: path of ``metrics.jsonl``, which need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.generation = 0
+        """Number of times that the file was replaced, as a resumed run does; earlier points are then void."""
+        self.series: dict[str, list[Point]] = {}
+        self.step: int | None = None
+        self.problem = ""
+        """What is wrong with the first damaged line; empty if none is."""
+        self.damaged = 0
+        """Number of that line, from 1."""
+        self._offset, self._inode, self._lines = 0, -1, 0
+        self._lock = threading.Lock()
+
+    def refresh(self) -> None:
+        """Read the lines that were added since the last call; a line without its end waits for the next call."""
+        with self._lock:
+            try:
+                stat = self.path.stat()
+            except OSError:
+                return
+            if stat.st_ino != self._inode or stat.st_size < self._offset:
+                self.generation += self._inode != -1
+                self.series, self.step, self.problem = {}, None, ""
+                self._offset, self._inode, self._lines = 0, stat.st_ino, 0
+            with self.path.open("rb") as file:
+                while self._offset < stat.st_size:
+                    file.seek(self._offset)
+                    complete, end, _ = file.read(CHUNK).rpartition(b"\n")
+                    if not end:
+                        return
+                    self._offset += len(complete) + 1
+                    for line in complete.split(b"\n"):
+                        self.add(line)
+
+    def since(self, counts: dict[str, int]) -> dict[str, list[Point]]:
+        """Return the points that a reader does not have yet, and note in ``counts`` that it has them now.
+
+        Args:
+            counts: number of points by metric that the reader has; changed in place.
+        """
+        with self._lock:
+            new = {name: points[counts.get(name, 0) :] for name, points in self.series.items()}
+            counts.update({name: len(points) for name, points in self.series.items()})
+        return {name: thinned(points) for name, points in new.items() if points}
+
+    def add(self, line: bytes) -> None:
+        """Add a complete line."""
+        self._lines += 1
+        if not line.strip():
+            return
+        try:
+            record = json.loads(line)
+            step = int(record.pop("step"))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            if not self.problem:
+                shown = line[:60].decode(errors="replace")
+                self.damaged, self.problem = self._lines, f"not a JSON object with a step: {shown!r}"
+            return
+        self.step = step if self.step is None else max(step, self.step)
+        for name, value in record.items():
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+                self.series.setdefault(str(name), []).append((step, float(value), *_interval(name, value, record)))
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of a run's metrics.
+
+    Args:
+        step: last step; ``None`` before the first.
+        numbers: last value of the most important metrics.
+        problem: the first damaged line among the last ones; empty if there is none.
+    """
+
+    step: int | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+
+
+def latest(path: Path) -> Latest:
+    """Return the end of a metrics file, without reading the rest of a long one; it need not exist."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return Latest()
+    return _latest(path, stat.st_ino, stat.st_size)
+
+
+@lru_cache(maxsize=1000)
+def _latest(path: Path, inode: int, size: int) -> Latest:
+    del inode  # another file of the same size is read again
+    with path.open("rb") as file:
+        start = max(0, size - TAIL)
+        file.seek(start)
+        lines = file.read(size - start).split(b"\n")[:-1]
+    found = MetricsFile(path)
+    for line in lines[start > 0 :]:
+        found.add(line)
+    numbers = {name: found.series[name][-1][1] for name in LATEST if found.series.get(name)}
+    where = f"{METRICS}, among its last lines" if start else f"{METRICS}, line {found.damaged}"
+    return Latest(found.step, numbers, found.problem and f"{where}: {found.problem}")
+
+
+def _interval(name: str, value: float, record: dict[str, Any]) -> tuple[float | None, float | None]:
+    """Return Wilson's 95 % interval of a rate over the episodes of its line."""
+    count = record.get("eval/episodes" if name.startswith("eval/") else "episodes")
+    if name not in RATES or not isinstance(count, int | float) or not 1 <= count < 1e12 or not 0 <= value <= 1:
+        return None, None
+    found = wilson(min(value * count, count), count)
+    return found.low, found.high
+
+
+def thinned(points: list[Point], most: int = POINTS) -> list[Point]:
+    """Return at most ``most`` points at even distances, the last one among them."""
+    every = -(-len(points) // most)
+    return points if every <= 1 else points[len(points) - 1 :: -every][::-1]
+
+
+def over_seeds(paths: list[Path], names: list[str]) -> dict[str, list[Point]]:
+    """Return mean and Student's 95 % interval of metrics over runs that differ only in their seed.
+
+    Args:
+        paths: folders of the runs.
+        names: metrics.
+    """
+    runs = [read_run(path) for path in paths]
+    found = {name: curve(runs, name) for name in names}
+    return {
+        name: thinned([(p.step, p.estimate.value, p.estimate.low, p.estimate.high) for p in each.points])
+        for name, each in found.items()
+        if each is not None
+    }
