@@ -21,6 +21,8 @@ from .settings import ServeConfig
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
+FAILED = 256
+"""Number of failed episodes that say why they failed; older ones are forgotten, so that a flood fills no memory."""
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame does not start them again."""
 
@@ -72,6 +74,7 @@ class Episodes:
         self.places = Places(config.capacity, config.per_client or config.capacity, config.waiting)
         self._open: dict[str, ServedEpisode] = {}
         self._closed: OrderedDict[str, None] = OrderedDict()
+        self._failed: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -247,13 +250,21 @@ class Episodes:
         if host is not None:
             episode.served.pool.give(host, reusable=isinstance(error, UsageError))
         self.places.release(episode.client)
+        self._failed[episode.id] = None
+        while len(self._failed) > FAILED:
+            self._forget(next(iter(self._failed)))
+
+    def _forget(self, id: str) -> None:
+        self._open.pop(id, None)
+        self._failed.pop(id, None)
+        self._closed[id] = None
+        while len(self._closed) > REMEMBERED:
+            self._closed.popitem(last=False)
 
     async def _end(self, episode: ServedEpisode) -> None:
         if self._open.pop(episode.id, None) is None:
             return
-        self._closed[episode.id] = None
-        while len(self._closed) > REMEMBERED:
-            self._closed.popitem(last=False)
+        self._forget(episode.id)
         calls = [call for call in episode.calls if not call.done() and call is not asyncio.current_task()]
         for call in calls:
             call.cancel()

@@ -196,6 +196,16 @@ def test_a_wrong_reset_is_refused(server: Any, data: dict[str, Any], kind: str) 
         client.reset()
 
 
+def test_a_flood_of_failing_episodes_fills_no_memory(server: Any) -> None:
+    with Raw(server) as client:
+        for _ in range(400):
+            wrong = client.ask("reset", secrets.token_hex(16), env=ID, task={"family": "other"})
+            assert wrong["kind"] == "task"
+        assert len(server.episodes) <= 256
+        assert server.episodes.places.load == 0
+        client.reset()
+
+
 def test_a_full_server_says_so_and_serves_in_order() -> None:
     with serving(capacity=2) as server, Raw(server) as client:
         first, _ = client.reset(0), client.reset(1)
