@@ -40,7 +40,7 @@ class MetricsFile:
         self.series: dict[str, list[Point]] = {}
         self.step: int | None = None
         self.problem = ""
-        """What is wrong with the first damaged line; empty if none is."""
+        """Description of the first damaged line; empty if there is none."""
         self.damaged = 0
         """Number of that line, from 1."""
         self._offset, self._inode, self._lines = 0, -1, 0
