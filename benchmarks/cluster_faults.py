@@ -3,9 +3,9 @@
     python benchmarks/cluster_faults.py --out runs/faults --kills 100   # both algorithms, half of the kills each
     python benchmarks/cluster_faults.py --out runs/faults --kills 200   # goes on from the first 100
 
-The same configuration runs undisturbed with another seed. Checked: every drawn episode is trained or failed once, no
-actor, process or folder is left, and lengths and returns have the undisturbed distributions (two-sample
-Kolmogorov–Smirnov test, with the smallest change that it would have found).
+The same configuration runs undisturbed with another seed. Every drawn episode must be trained or failed once, and no
+actor, process or folder may be left. Lengths and returns must have the undisturbed distributions: a two-sample
+Kolmogorov–Smirnov test says so, with the smallest change that it would have found.
 """
 
 from __future__ import annotations
