@@ -3,9 +3,9 @@
     python benchmarks/cluster_faults.py --out runs/faults --kills 100   # both algorithms, half of the kills each
     python benchmarks/cluster_faults.py --out runs/faults --kills 200   # goes on from the first 100
 
-The same configuration runs undisturbed with another seed. Checked: every drawn episode is trained or failed once, no
-actor, process or folder is left, and lengths and returns have the undisturbed distributions (two-sample
-Kolmogorov–Smirnov test, with the smallest change that it would have found).
+The same configuration runs undisturbed with another seed. Every drawn episode must be trained or failed once, and no
+actor, process or folder may be left. Lengths and returns must have the undisturbed distributions: a two-sample
+Kolmogorov–Smirnov test says so, with the smallest change that it would have found.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ OWN: dict[str, dict[str, Any]] = {
         "critic_model.head": 8,
     },
 }
-PER_STEP, STEPS = 16, 30
-"""Episodes of a step, and steps after which the number of kills is looked at."""
+PER_STEP = 16
+"""Episodes of a step."""
 CLONING: dict[str, Any] = {
     "steps": 22,
     "batch": 32,
@@ -164,7 +164,8 @@ def disturbed(
     """Train until there were enough kills, and then to the end; a driver that was killed resumes."""
     book = out.parent / f"{out.name}-kills.json"
     done: Counter[str] = Counter(json.loads(book.read_text()) if book.exists() else {})
-    settings = settings | {"steps": STEPS + len(steps(out)), "rollouts.address": faults.cluster.address}
+    more = settings["steps"]
+    settings = settings | {"steps": more + len(steps(out)), "rollouts.address": faults.cluster.address}
     with (out.parent / f"{out.name}.log").open("ab") as log:
         while True:
             resume = (out / "config.json").exists()
@@ -179,7 +180,7 @@ def disturbed(
             if driver.returncode == 0 and enough:
                 return done
             if driver.returncode == 0:
-                settings["steps"] += STEPS
+                settings["steps"] += more
             elif driver.returncode != -signal.SIGKILL:
                 raise SystemExit(f"{algorithm} ended with {driver.returncode}; see {log.name}")
 
@@ -248,6 +249,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/faults"))
     parser.add_argument("--kills", type=int, default=100, help="number of kills in all")
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to kill after this time")
+    parser.add_argument("--steps", type=int, default=30, help="steps after which the number of kills is looked at")
     parser.add_argument("--algorithms", default="loop,archer")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the kills")
     args = parser.parse_args()
@@ -260,7 +262,7 @@ def main() -> None:
     wrong: list[str] = []
     try:
         for number, algorithm in enumerate(algorithms, 1):
-            settings = {**TRAIN, **OWN[algorithm], "model": str(model / "model")}
+            settings = {**TRAIN, **OWN[algorithm], "model": str(model / "model"), "steps": args.steps}
             until = began + 60 * args.minutes * number / len(algorithms)
             killed = disturbed(faults, algorithm, out / algorithm, settings, args.kills // len(algorithms), until)
             left = faults.alive()

@@ -26,7 +26,7 @@ PER_NODE = 10
 
 @dataclass
 class Result:
-    """What a simulated run did."""
+    """Result of a simulated run."""
 
     drawn: int = 0
     lost: int = 0

@@ -61,6 +61,8 @@ class KeptEpisodes:
         there = self._store.ids()
         for episode in (each for group in chosen for each in group.members if each.episode_id not in there):
             self._store.append(replace(episode, fingerprints={**episode.fingerprints, STEP: str(step + 1)}))
+        if self._keep == "all":  # before the checkpoint: a kill after it must not leave a gap that no step fills
+            self._store.flush()
 
     def __enter__(self) -> Self:
         return self
