@@ -84,6 +84,7 @@ def assert_the_same(one: Path, other: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_two_processes_interrupted_and_continued_by_one_are_one_run(tmp_path: Path, cloned: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     small.run(small.looping(one, cloned / "model", steps=6, **LORA))
