@@ -1,7 +1,7 @@
 """Kill workers, nodes and drivers at random while LOOP and ArCHer train on a Ray cluster, and check the account.
 
     python benchmarks/cluster_faults.py --out runs/faults --kills 100   # both algorithms, half of the kills each
-    python benchmarks/cluster_faults.py --out runs/faults --kills 200   # adds to the first 100
+    python benchmarks/cluster_faults.py --out runs/faults --kills 200   # resumes after the first 100
 
 The same configuration runs undisturbed with another seed. Every drawn episode must be trained or failed once, and no
 actor, process or folder may be left. Lengths and returns must have the undisturbed distributions: a two-sample
