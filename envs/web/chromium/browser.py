@@ -6,7 +6,6 @@ import asyncio
 import re
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ....errors import EnvironmentDiedError, ToolError
@@ -316,6 +315,9 @@ async def typing(page: Shown, text: str, entered: Callable[[], Awaitable[object]
         page: Playwright's page.
         text: text to type.
         entered: called after each line break, to wait for the page that it may lead to; the rest is typed there.
+
+    Raises:
+        ToolError: the page went away while the text was typed.
     """
     if len(text) <= KEYS:
         await page.keyboard.type(text)
@@ -327,10 +329,11 @@ async def typing(page: Shown, text: str, entered: Callable[[], Awaitable[object]
             if entered is not None:
                 await entered()
         if line:
-            # Chromium never answers if another page replaces the one that the text was meant for.
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(PATIENCE / 1000):
                     await page.keyboard.insert_text(line)
+            except TimeoutError:  # Chromium never answers if another page replaces the one that the text was meant for
+                raise ToolError("the page changed while you typed, and the rest of the text was not typed") from None
 
 
 def _left(pool: Pool, slot: BrowserSlot) -> None:

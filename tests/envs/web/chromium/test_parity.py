@@ -213,7 +213,7 @@ async def test_what_is_rare_comes_to_the_same() -> None:
 
 
 async def test_text_for_a_page_that_was_replaced_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chromium answers no insertion into a page that goes away: this ended steps at their time limit."""
+    """Chromium answers no insertion into a page that goes away, which ended steps at their time limit."""
     keys: list[str] = []
 
     class Keyboard:
@@ -227,5 +227,9 @@ async def test_text_for_a_page_that_was_replaced_is_not_waited_for(monkeypatch: 
 
     monkeypatch.setattr("turnwise.envs.web.chromium.browser.PATIENCE", 10)
     long = "lamp " * 60
-    await typing(cast("Any", SimpleNamespace(keyboard=Keyboard())), f"{long}\nlost\n\nkept")
-    assert keys == [long, "Enter", "lost", "Enter", "Enter", "kept"]
+    page = cast("Any", SimpleNamespace(keyboard=Keyboard()))
+    await typing(page, f"{long}\n\nkept")
+    assert keys == [long, "Enter", "Enter", "kept"]
+    with pytest.raises(ToolError, match="the rest of the text was not typed"):  # and not 200 times in a row
+        await typing(page, f"{long}\nlost\nnever")
+    assert keys[-1] == "lost"
