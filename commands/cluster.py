@@ -18,7 +18,7 @@ from ..errors import UsageError
 from ..rollouts.cluster.templates import Job, Machine, kuberay, nodes_for, slurm
 from ..rollouts.engine import require_ray
 from ..trainers.options import algorithm_of, configured, located, settled
-from .terminal import complain, screen
+from .terminal import complain, remark, screen
 
 if TYPE_CHECKING:
     from ..rollouts.cluster.check import NodeReport, Wanted
@@ -117,9 +117,13 @@ def template(kind: str, job: Job, machine: Machine, nodes: int | None, limit: st
     if kind == "slurm":
         if not re.fullmatch(r"(\d+-)?\d+(:\d\d){0,2}", limit):
             raise UsageError(f"--time {limit}: write it as Slurm does, as 08:00:00 or 2-12:00:00")
-        return slurm(job, machine, count, limit)
-    require_ray("turnwise cluster template kuberay")
-    return kuberay(job, machine, count, image, version("ray"))
+        text = slurm(job, machine, count, limit)
+    else:
+        require_ray("turnwise cluster template kuberay")
+        text = kuberay(job, machine, count, image, version("ray"))
+    size = f"--nodes {nodes}" if nodes else job.sized_by
+    remark().print(f"{count} {'node' if count == 1 else 'nodes'}: {size}", markup=False, highlight=False)
+    return text
 
 
 def check(run: TrainConfig | None, name: str, address: str | None, as_json: bool) -> None:

@@ -15,6 +15,8 @@ from ..options import RolloutsConfig
 from .room import room_of
 
 HEAD_CPUS, GIB = 4, 2**30
+MOST_NODES = 1000
+"""Limit of the number of pods, where the run follows their number."""
 AUTHENTICATED = (2, 52)
 """First version of Ray that can protect a cluster by a token."""
 
@@ -57,6 +59,13 @@ class Job:
         """Name for Slurm and Kubernetes: lower-case letters, digits and hyphens, at most 40 characters."""
         stem = self.config.rpartition("/")[2].partition(".toml")[0].lower()
         return re.sub(r"[^a-z0-9]+", "-", f"turnwise-{stem}")[:40].strip("-")
+
+    @property
+    def sized_by(self) -> str:
+        """Reason for the number of nodes."""
+        if self.rollouts.workers_per_node is not None:
+            return "with rollouts.workers_per_node the run follows their number; begin with more by --nodes"
+        return f"rollouts.workers = {self.rollouts.workers}"
 
     def words(self, address: str) -> str:
         """Return the words of ``turnwise train`` after the algorithm, for a shell.
@@ -174,7 +183,7 @@ def kuberay(job: Job, machine: Machine, nodes: int, image: str, ray: str) -> str
                 "groupName": "rollouts",
                 "replicas": nodes,
                 "minReplicas": 1 if follows else nodes,
-                "maxReplicas": nodes,
+                "maxReplicas": max(nodes, MOST_NODES) if follows else nodes,
                 "rayStartParams": declared,
                 "template": _pod("ray-worker", image, machine),
             }
