@@ -46,6 +46,8 @@ class LiveWorker:
     def __init__(self, actor: Any, seats: int, pid: int, node: str = "", address: str = "") -> None:
         self.actor, self.seats, self.pid, self.node, self.address = actor, seats, pid, node, address
         self.leases = 0
+        self.reserved = self.alone = False
+        """Whether an episode waits until this worker is empty, and whether one is played here without others."""
         self.retiring = ""
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.emptied = asyncio.Event()

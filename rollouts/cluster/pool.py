@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import pickle
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +30,10 @@ from .durations import Durations
 from .keeper import LiveWorker
 from .lease import Before, Lease, Played, WorkerSetup
 from .nodes import nodes_now, slots_of
-from .workers import WorkerLostError, Workers
+from .workers import MOST_LOSSES, WorkerLostError, Workers
 
-MOST_LOSSES = 8
-"""Number of workers that may die with an episode before it is ``infra_failed``, since it may be what kills them."""
+SHARED_LOSSES = 2
+"""Number of workers that may die with an episode before it is played alone, so that it takes no others along."""
 ELSEWHERE = 1
 """Number of times that an episode that failed before any action of its agent is played again on another node."""
 SERVERS = ("PolicyServerError", "ServerSettingsError")
@@ -156,13 +156,13 @@ class ClusterPool(RemotePool):
         digest, reference = self._agent(agent)
         before, lost, avoid = Before(), 0, None
         while True:
-            worker = await workers.acquire(avoid)
+            worker = await workers.acquire(avoid, alone=lost >= SHARED_LOSSES)
             attempt = replace(lease, attempt=before.leases + 1, agent=digest)
-            worked: bool | None = None
+            worked, answered = None, False
             try:
                 data = await workers.call(worker, worker.actor.play.remote(attempt, [reference]))
                 episodes = self._counted(pickle.loads(data), attempt, stats)
-                worked = any(each.outcome is not Outcome.INFRA_FAILED for each in episodes)
+                worked, answered = place_worked(episodes), True
             except WorkerLostError as error:
                 lost += 1
                 self.counts["lost"] += 1
@@ -177,8 +177,8 @@ class ClusterPool(RemotePool):
                     await asyncio.shield(workers.call(worker, worker.actor.cancel.remote([attempt.key])))
                 raise
             finally:
-                await asyncio.shield(workers.release(worker, worked=worked))
-            if not worked and before.moved < ELSEWHERE and self._place_failed(worker, episodes):
+                await asyncio.shield(workers.release(worker, worked=worked, answered=answered))
+            if worked is False and before.moved < ELSEWHERE and self._place_failed(worker, episodes):
                 self.counts["moved"] += 1
                 stats.retries += 1
                 before, avoid = before.and_failed(episodes), worker
@@ -186,16 +186,16 @@ class ClusterPool(RemotePool):
             return [before.added_to(each) for each in episodes]
 
     def _place_failed(self, worker: LiveWorker, episodes: list[Episode]) -> bool:
-        """Whether another place may play failed episodes: the agent's actions cannot have caused the failures.
+        """Whether another place may play episodes that failed before any action: the failure may be one of this place.
 
-        Once a place rests or retires since everything fails there, it is at fault, whatever the agent did.
+        Once a place rests or retires since everything fails there, it is at fault, also for failures of servers.
         """
         workers = self._workers
         if workers is None or not workers.elsewhere(worker):
             return False
         at_fault = workers.nodes.rests(worker.node) or bool(worker.retiring)
         served = any(str(each.error).startswith(SERVERS) for each in episodes)
-        return at_fault or not (served or any(each.after_action for each in episodes))
+        return at_fault or not served
 
     def _counted(self, played: Played, lease: Lease, stats: RunStats) -> list[Episode]:
         if played.key != lease.key:
@@ -255,3 +255,14 @@ class ClusterPool(RemotePool):
             self._agents[id(agent)] = agent, digest, same or ray.put(data)
         _, digest, reference = self._agents[id(agent)]
         return digest, reference
+
+
+def place_worked(episodes: Sequence[Episode]) -> bool | None:
+    """Return whether the place of a lease works, as far as its episodes say; ``None`` if they say nothing.
+
+    A failure after an action of the agent may be the action's own. Counted against the place, it would let agents close
+    healthy places. Counted for the place, it would hide a fault that all places share, and others would rest for it.
+    """
+    if any(each.outcome is not Outcome.INFRA_FAILED for each in episodes):
+        return True
+    return None if any(each.after_action for each in episodes) else False

@@ -20,8 +20,11 @@ from .keeper import Keeper, LiveWorker, awaited
 from .nodes import Nodes, Slot, nodes_now, slots_of
 
 LOG = logging.getLogger(__name__)
+MOST_LOSSES = 8
+"""Number of workers that may die with an episode before it is ``infra_failed``, since it may be what kills them."""
 FRUITLESS = 4
-"""Number of deaths per worker without a single episode between them, after which the run stops."""
+"""Number of deaths per worker without a single episode between them, after which the run stops; never fewer than one
+episode may cause."""
 PATIENCE = 30.0
 """Maximum seconds for which an episode that failed on one node waits for the first worker on another."""
 LOOK = 2.0
@@ -59,11 +62,12 @@ class Workers:
         """Number of workers that should live."""
         return len(self._keepers)
 
-    async def acquire(self, avoid: LiveWorker | None = None) -> LiveWorker:
+    async def acquire(self, avoid: LiveWorker | None = None, *, alone: bool = False) -> LiveWorker:
         """Return the worker with the fewest leases that has room for another; wait for one if there is none.
 
         Args:
             avoid: worker on which the episode failed; another node is preferred, then another worker.
+            alone: wait for a worker without leases, which gets no other one until this one is returned.
 
         Raises:
             UsageError: the workers cannot be used, or none started in time.
@@ -71,7 +75,8 @@ class Workers:
         """
         started = time.monotonic()
         async with self._changed:
-            self._choosy += avoid is not None
+            self._choosy += avoid is not None or alone
+            reserved: LiveWorker | None = None
             try:
                 while True:
                     if self._fatal is not None:
@@ -82,31 +87,39 @@ class Workers:
                         with contextlib.suppress(TimeoutError):
                             await asyncio.wait_for(self._changed.wait(), left)
                         continue
-                    free = [worker for worker in usable if worker.leases < self._seats(worker)]
+                    if alone:
+                        reserved = self._reserve(usable, reserved)
+                    free = [worker for worker in usable if self._has_room(worker, reserved, alone=alone)]
                     if free:
                         chosen = min(free, key=lambda worker: worker.leases)
                         chosen.leases += 1
+                        chosen.alone = alone
                         return chosen
                     await self._changed.wait()
             finally:
-                self._choosy -= avoid is not None
+                self._choosy -= avoid is not None or alone
+                self._unreserve(reserved)
 
-    async def release(self, worker: LiveWorker, *, worked: bool | None) -> None:
+    async def release(self, worker: LiveWorker, *, worked: bool | None, answered: bool = True) -> None:
         """Return a lease.
 
         Args:
             worker: the worker that had it.
-            worked: whether it brought an episode, and not only failures of the infrastructure; ``None`` if it brought
-                no answer at all.
+            worked: whether it brought an episode, and not only failures of the infrastructure; ``None`` if its end says
+                nothing about the place.
+            answered: whether the worker answered.
         """
         async with self._changed:
             worker.leases -= 1
-            if worked is not None:
+            every = self._choosy or worker.alone
+            worker.alone = False
+            if answered:
                 self._fruitless = 0
+            if worked is not None:
                 self._judge(worker, worked=worked)
             if worker.retiring and not worker.leases:
                 worker.emptied.set()
-            self._changed.notify_all() if self._choosy else self._changed.notify()
+            self._changed.notify_all() if every else self._changed.notify()
 
     def elsewhere(self, worker: LiveWorker) -> bool:
         """Whether an episode that failed on a worker can be played on another."""
@@ -177,7 +190,7 @@ class Workers:
         """Count a worker that died or could not start."""
         self.deaths += 1
         self._fruitless += 1
-        if self._fruitless > FRUITLESS * max(1, self.target):
+        if self._fruitless > max(FRUITLESS * self.target, MOST_LOSSES + 1):
             said = f"{self._fruitless} workers died in a row without having played one episode"
             await self.stop_run(InfrastructureError(said))
 
@@ -201,6 +214,33 @@ class Workers:
     def _starting(self, avoid: LiveWorker, usable: list[LiveWorker]) -> bool:
         """Whether no usable worker is on another node, but further workers are about to start."""
         return len(self.live) < self.target and not any(worker.node != avoid.node for worker in usable)
+
+    def _reserve(self, usable: list[LiveWorker], held: LiveWorker | None) -> LiveWorker | None:
+        """Reserve the worker that is empty first, so that it gets no more leases; return it if there is one.
+
+        Args:
+            usable: workers that may get the episode.
+            held: worker that is reserved for it so far, kept unless it is not usable or another one is empty.
+        """
+        own = [worker for worker in usable if worker is held or not (worker.reserved or worker.alone)]
+        ready = [worker for worker in own if not worker.leases and self._seats(worker)]
+        chosen = min(ready or own, key=lambda worker: (worker is not held, worker.leases), default=None)
+        if chosen is not held:
+            self._unreserve(held)
+        if chosen is not None:
+            chosen.reserved = True
+        return chosen
+
+    def _unreserve(self, worker: LiveWorker | None) -> None:
+        if worker is not None:
+            worker.reserved = False
+            self._changed.notify_all()
+
+    def _has_room(self, worker: LiveWorker, reserved: LiveWorker | None, *, alone: bool) -> bool:
+        """Whether a worker can get a lease now."""
+        if alone:
+            return worker is reserved and not worker.leases and self._seats(worker) > 0
+        return not (worker.reserved or worker.alone) and worker.leases < self._seats(worker)
 
     def _seats(self, worker: LiveWorker) -> int:
         """Return the number of seats of a worker; a node on trial has one in all."""

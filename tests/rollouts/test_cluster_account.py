@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 import turnwise as tw
 from turnwise.agents.scripted import OracleAgent
 from turnwise.envs.registry import make
+from turnwise.errors import InfrastructureError
 from turnwise.rollouts import branching_restart
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.rollouts.engine import portable_pool
@@ -36,7 +37,7 @@ from turnwise.rollouts.cluster.keeper import LiveWorker  # noqa: E402
 from turnwise.rollouts.cluster.lease import Lease, Played  # noqa: E402
 from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
 from turnwise.rollouts.cluster.worker import KEPT, Worker  # noqa: E402
-from turnwise.rollouts.cluster.workers import Workers  # noqa: E402
+from turnwise.rollouts.cluster.workers import MOST_LOSSES, Workers  # noqa: E402
 
 ENV = "turnwise/Maze-v0"
 FATES = ("plays", "fails", "fails after an action", "dies", "is retired", "drains")
@@ -216,6 +217,103 @@ async def test_a_failure_after_an_action_is_not_played_again(cluster_pool_of: An
     (episode,) = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:1])]
     assert episode.outcome is Outcome.INFRA_FAILED, "the action may have caused it; again, it would be a second draw"
     assert pool.counts["moved"] == 0
+    await pool.close()
+
+
+async def test_a_failure_after_an_action_stays_where_its_worker_is_retired(cluster_pool_of: Any) -> None:
+    pool, made = await cluster_pool_of(["fails after an action"])
+    play = made.play
+
+    async def grow(worker: LiveWorker, lease: Lease) -> bytes:
+        made.workers.retire(worker, "it uses too much memory")
+        return await play(worker, lease)
+
+    made.play = grow
+    (episode,) = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:1])]
+    assert episode.outcome is Outcome.INFRA_FAILED, "the action may have caused the failure and the retirement"
+    assert pool.counts["moved"] == 0
+    await pool.close()
+
+
+@pytest.mark.parametrize(("fate", "at_fault"), [("fails", True), ("fails after an action", False)])
+async def test_failures_after_an_action_close_no_place(cluster_pool_of: Any, fate: str, at_fault: bool) -> None:
+    pool, made = await cluster_pool_of([])
+    play = made.play
+
+    async def fail_in_the_north(worker: LiveWorker, lease: Lease) -> bytes:
+        made.fates = itertools.repeat(fate if worker.node == "north" else "plays")
+        return await play(worker, lease)
+
+    made.play = fail_in_the_north
+    options = RunOptions(group_size=4, concurrency=1)
+    found = [each async for each in run_episodes(pool, OracleAgent(), TASKS, options=options)]
+    assert len(found) == 24
+    assert bool(pool.counts["moved"]) == at_fault
+    assert bool(made.workers.retired + made.workers.nodes.resting) == at_fault
+    await pool.close()
+
+
+async def test_an_episode_that_kills_its_workers_takes_no_others_along(cluster_pool_of: Any) -> None:
+    pool, made = await cluster_pool_of([])
+    play, company = made.play, []
+
+    async def kill(worker: LiveWorker, lease: Lease) -> bytes:
+        for _ in range(8):
+            company.append((lease.request.episode_id, lease.attempt, worker.leases))
+            await asyncio.sleep(0)
+        if lease.request.episode_id == company[0][0]:
+            made.fates = itertools.chain(["dies"], made.fates)
+        return await play(worker, lease)
+
+    made.play = kill
+    async with asyncio.timeout(30):
+        options = RunOptions(group_size=2)
+        found = [each async for each in run_episodes(pool, OracleAgent(), TASKS, options=options)]
+    assert len(found) == 12
+    (failed,) = [each for each in found if each.outcome is Outcome.INFRA_FAILED]
+    assert failed.attempts == MOST_LOSSES + 1
+    assert max(leases for _, _, leases in company) == 2, "others share their workers"
+    late = {leases for name, attempt, leases in company if name == failed.episode_id and attempt > 2}
+    assert late == {1}, "after two losses, an episode has its worker alone"
+    assert all(each.attempts <= 3 for each in found if each is not failed)
+    await pool.close()
+
+
+async def test_one_episode_cannot_stop_a_run(cluster_pool_of: Any) -> None:
+    pool, made = await cluster_pool_of([])
+    for _ in range(MOST_LOSSES + 1):
+        await made.workers.died()
+    worker = await made.workers.acquire()
+    await made.workers.release(worker, worked=None, answered=False)
+    await made.workers.died()
+    with pytest.raises(InfrastructureError, match="10 workers died in a row"):
+        await made.workers.acquire()
+    await pool.close()
+
+
+async def test_a_worker_that_is_waited_for_empty_gets_no_more_leases(cluster_pool_of: Any) -> None:
+    pool, made = await cluster_pool_of([])
+    workers = made.workers
+    first, second = await workers.acquire(), await workers.acquire()
+    alone = asyncio.create_task(workers.acquire(alone=True))
+    await asyncio.sleep(0)
+    shared = await workers.acquire()
+    reserved = first if shared is second else second
+    other = asyncio.create_task(workers.acquire())
+    await asyncio.sleep(0)
+    assert not alone.done()
+    assert not other.done()
+    await workers.release(reserved, worked=True)
+    assert await alone is reserved
+    assert not other.done(), "nobody joins it"
+    await workers.release(reserved, worked=True)
+    assert await other is reserved
+
+    waiting = asyncio.create_task(workers.acquire(alone=True))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert not any(worker.reserved for worker in workers.live), "one that is no longer waited for is free again"
     await pool.close()
 
 
