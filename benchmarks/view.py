@@ -110,7 +110,7 @@ def measure(url: str, run: str) -> Iterator[str]:
         yield from timed(client, "open (first page, nothing read before)", path, store)
         yield from timed(client, "page", path, store | {"offset": [50, 500, 5000, 9000]}, 8)
         yield from timed(client, "sort by reward", path, store | {"sort": ["-total_reward", "turns"]}, 4)
-        levels = store | {"level": ["1", "2,3"], "success": ["true", "false"], "total_reward_min": "0"}
+        levels = store | {"level": [["1"], ["2", "3"]], "success": ["true", "false"], "total_reward_min": "0"}
         yield from timed(client, "filter level, success and reward", path, levels, 8)
         yield from timed(client, "filter by id", path, store | {"id": ["0042", "00999"]}, 4)
         began, left = time.perf_counter(), 1

@@ -98,12 +98,13 @@ class _Routes:
             about = self._runs.config(self._path(id))
         except (UsageError, StoreError) as error:
             about = {"problem": str(error)}
-        return _json(info.to_json() | {"about": about})
+        return _json(info.to_json() | {"about": _exact(about)})
 
     def difference(self, id: str, other: str) -> Response:
         mine, theirs = (_flat(self._runs.config(self._path(each)).get("config") or {}) for each in (id, other))
         keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-        return _json([{"key": key, "this": mine.get(key), "other": theirs.get(key)} for key in sorted(keys)])
+        found = [{"key": key, "this": mine.get(key), "other": theirs.get(key)} for key in sorted(keys)]
+        return _json(_exact(found))
 
     def seeds(self, id: str) -> Response:
         """Average a run's curves with those of runs that differ only in their seed, one run for each seed."""
@@ -127,10 +128,11 @@ class _Routes:
             return None
 
     def episodes(self, request: Request, id: str, store: str) -> Response:
-        given = {name: value for name, value in request.query_params.items() if name != "store" and value}
+        named = request.query_params
+        given = {name: [each for each in named.getlist(name) if each] for name in named if name != "store"}
         index, searcher = self._store(id, store)
         found = page(index.snapshot(), Query.read(given), searcher)
-        return _json(asdict(replace(found, rows=[_exact(row) for row in found.rows])))
+        return _json(asdict(replace(found, rows=_exact(found.rows))))
 
     def episode(self, id: str, store: str, episode: str) -> Response:
         found = to_json(self._episode(id, store, episode), self._tokens(id, store))
@@ -201,8 +203,10 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     }
 
 
-def _exact(row: dict[str, Any]) -> dict[str, Any]:
-    """Write integers that JavaScript would round as text."""
-    return {
-        k: str(v) if isinstance(v, int) and not isinstance(v, bool) and abs(v) > 2**53 else v for k, v in row.items()
-    }
+def _exact(value: Any) -> Any:
+    """Write integers that JavaScript would round as text, also inside lists and objects."""
+    if isinstance(value, dict):
+        return {name: _exact(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(inner) for inner in value]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53 else value

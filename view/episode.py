@@ -20,7 +20,7 @@ from ..inference.token_text import TokenTexts
 from ..rollouts.columns import from_table
 from ..rollouts.episode import Episode, Turn
 from ..rollouts.schema import up_to_date
-from .episode_index import Snapshot
+from .episode_index import Snapshot, step_in
 
 LONGEST_TEXT = 20_000
 """Most characters of one text that are sent with an episode; the rest is sent on request."""
@@ -103,7 +103,7 @@ def to_json(episode: Episode, texts: TokenTexts | None = None) -> dict[str, Any]
         "error": _text(episode.error or "", "error"),
         "attempts": episode.attempts,
         "seconds": episode.seconds,
-        "step": int(step) if step is not None and step.isdecimal() else None,
+        "step": step_in(step),
         "fingerprints": dict(episode.fingerprints),
         "checks": dict(score.checks) if score else None,
         "collateral": list(score.collateral) if score else [],

@@ -25,6 +25,8 @@ PLAIN = ("episode_id", "group_id", "env_id", "outcome", "success", "total_reward
 TASK = ("template", "level", "seed", "split")
 CHOICES = ("outcome", "split", "template", "env_id", "level")
 """Columns with few values, of which a filter names one or several."""
+OFFERED = 100
+"""The most values of such a column that a page offers."""
 NEEDED = (*PLAIN, "task", "fork", "fingerprints", "out_of_turns")
 ROWS = pa.schema(
     [SCHEMA.field(name) for name in PLAIN]
@@ -35,6 +37,8 @@ ROWS = pa.schema(
 """Columns of the table; ``part`` and ``row`` say where the episode is stored."""
 SETTLED = 2 * 10**9
 """Nanoseconds after a change of a folder before its time alone tells that nothing changed."""
+LONGEST_STEP = 18
+"""The most digits of a step; a longer number is not a step, and would not fit into the column."""
 READERS = 2
 """Threads that read parts; more would compete with a run on the same machine."""
 
@@ -111,7 +115,7 @@ def _choices(table: pa.Table) -> dict[str, dict[str, int]]:
     for name in CHOICES:
         pairs = [(pair["values"], pair["counts"]) for pair in compute.value_counts(table[name]).to_pylist()]
         named = [(str(text_in(value) if isinstance(value, str) else value), count) for value, count in pairs]
-        found[name] = dict(sorted(named)[:100])
+        found[name] = dict(sorted(named)[:OFFERED])
     return found
 
 
@@ -175,4 +179,9 @@ def _rows(table: pa.Table) -> pa.Table:
 
 def _step(pairs: list[dict[str, Any]] | None) -> int | None:
     found = next((pair["value"] for pair in reversed(pairs or []) if pair["name"] == STEP), None)
-    return int(found) if found is not None and found.isdecimal() else None
+    return step_in(found)
+
+
+def step_in(text: str | None) -> int | None:
+    """Return the step in a fingerprint, or ``None`` if it is not one."""
+    return int(text) if text is not None and text.isdecimal() and len(text) <= LONGEST_STEP else None

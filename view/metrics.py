@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 import threading
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,6 +19,8 @@ POINTS = 2000
 """Most points of one curve that are sent; a longer one is thinned evenly, and keeps its last point."""
 CHUNK = 64 * 2**20
 """Most bytes that are read at once."""
+LARGEST = sys.float_info.max
+"""Largest value of a metric; JSON also has integers that are larger."""
 TAIL = 256 * 1024
 """Bytes at the end of a file that the list of runs reads."""
 
@@ -86,14 +88,14 @@ class MetricsFile:
         try:
             record = json.loads(line)
             step = int(record.pop("step"))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
             if not self.problem:
                 shown = line[:60].decode(errors="replace")
                 self.damaged, self.problem = self._lines, f"not a JSON object with a step: {shown!r}"
             return
         self.step = step if self.step is None else max(step, self.step)
         for name, value in record.items():
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST:
                 self.series.setdefault(str(name), []).append((step, float(value), *_interval(name, value, record)))
 
 

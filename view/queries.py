@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -56,12 +56,18 @@ class Query:
     limit: int = 50
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> Query:
+    def read(cls, parameters: Mapping[str, str | Sequence[str]]) -> Query:
         """Read the parameters of a URL.
+
+        Args:
+            parameters: value by name, or several values of a parameter that the URL repeats; those of a column of
+                ``CHOICES`` are alternatives, and of any other parameter the last one counts.
 
         Raises:
             UsageError: A parameter is unknown or has a wrong value.
         """
+        repeated = {name: (each,) if isinstance(each, str) else tuple(each) for name, each in parameters.items()}
+        given = {name: values[-1] for name, values in repeated.items() if values}
         bounds = {f"{name}_{end}" for name in RANGES for end in ("min", "max")}
         known = {*CHOICES, *bounds, "success", "id", "text", "sort", "offset", "limit"}
         if unknown := sorted(set(given) - known):
@@ -73,7 +79,7 @@ class Query:
             raise UsageError(f"cannot sort by {sort!r}; choose from {', '.join(SORTED)}")
         ranges = {name: (_number(given, f"{name}_min"), _number(given, f"{name}_max")) for name in RANGES}
         return cls(
-            choices={name: tuple(given[name].split(",")) for name in CHOICES if given.get(name)},
+            choices={name: repeated[name] for name in CHOICES if given.get(name)},
             ranges={name: pair for name, pair in ranges.items() if pair != (None, None)},
             success=None if not success else success == "true",
             id=given.get("id", ""),

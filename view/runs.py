@@ -20,7 +20,7 @@ from ..rollouts.provenance import masked
 from ..rollouts.store import EPISODES, LOCK, MANIFEST, parts, run_of
 from .metrics import MetricsFile, latest
 
-CONFIG, END = "config.json", "_end.json"
+CONFIG, END, MODEL = "config.json", "_end.json", "model"
 TRAINING_STORES = ("training_episodes", "demonstrations")
 """Stores that a training run may hold, besides those of evaluations."""
 DEPTH = 3
@@ -185,7 +185,8 @@ class Runs:
         elif end.get("state") in set(State):
             state = State(end["state"])
         else:  # killed, or written by a version without the file
-            over = (path / "model").is_dir() and isinstance(steps, int) and (step or 0) >= steps
+            all_steps = isinstance(steps, int) and (step or 0) >= steps
+            over = (path / MODEL).is_dir() and (all_steps or not _resumed_since(path / MODEL, path / CONFIG))
             state = State.FINISHED if over else State.INTERRUPTED
         if metrics.problem:
             state = State.DAMAGED
@@ -198,6 +199,15 @@ class Runs:
             "steps": steps if isinstance(steps, int) else None,
             "numbers": metrics.numbers,
         }
+
+
+def _resumed_since(model: Path, config: Path) -> bool:
+    """Return whether a run was started again after it wrote its model; each start writes its settings."""
+    try:
+        written = max(file.stat().st_mtime for file in (model, *model.iterdir()))
+        return config.stat().st_mtime > written
+    except OSError:
+        return False
 
 
 def stores(path: Path) -> dict[str, Path]:

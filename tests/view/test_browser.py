@@ -17,7 +17,7 @@ from turnwise.envs.web.chromium.launch import executable
 from turnwise.errors import UsageError
 
 from .conftest import build, running
-from .fakes import PNG, episode, line, said, store, turn
+from .fakes import PNG, episode, line, said, store, training, turn
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -68,6 +68,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     call = tw.ToolCall("tool<b>", {"x": MARKUP})
     acted = tw.Turn(seen, tw.Action(MARKUP, (call,)), 1.0, terminated=True, thoughts=MARKUP)
     long = turn("go", see="y" * 50_000 + "END", last=True)
+    many = turn("go " * 130_000, last=True)
+    store(root / "many tokens" / "episodes", [episode("wide", turns=[many])])
+    odd = training(root / "odd")
+    (odd / "metrics.jsonl").write_text("".join(line(n, constructor=1.0, __proto__=2.0) for n in (1, 2, 3)))
+    named = [episode(f"n{n}", template=f"t{n:03d}") for n in range(130)] + [episode("comma", template="z,z")]
+    store(odd / "training_episodes", named, per_part=200)
     bad = [episode("bad<i>", turns=[acted], error=MARKUP, template="<u>t"), episode("long", turns=[long])]
     store(root / "<img src=x onerror=owned=1>" / "episodes", bad)
     return root
@@ -247,6 +253,34 @@ def test_filters_are_in_the_address(visit: Open) -> None:
     again = visit(link[link.index("#") :])
     assert again.locator("tbody tr .name a").all_inner_texts() == shown, "a link leads to the same rows"
     assert again.input_value("[data-filter='id']") == "t9"
+
+
+def test_a_metric_may_have_any_name(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/odd')")
+    page.wait_for_selector("[data-chart='Loss'][data-points='3']")
+    for name in ("constructor", "__proto__"):
+        page.select_option("select[aria-label='Add a chart']", name)
+        page.wait_for_selector(f"[data-chart='{name}'][data-points='3']")
+
+
+def test_a_column_of_many_values_has_a_field(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/odd')")
+    follow(page, "a:text-is('training episodes')")
+    for template in ("z,z", "t129"):
+        page.fill("[data-filter='template']", template)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("p[role=status]:text-matches('^1 of 131 episodes')")
+        page.wait_for_selector(f"tbody tr:has-text('{template}')")
+
+
+def test_a_turn_of_many_tokens_is_colored(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/many tokens')")
+    follow(page, "a:text-is('wide')")
+    page.click("button:text-is('Tokens')")
+    page.wait_for_selector(".token:nth-child(130000)")
 
 
 def test_hostile_text_is_shown_and_never_runs(visit: Open) -> None:

@@ -53,11 +53,11 @@ def test_filters_find_what_a_reader_of_the_store_finds(runs: Path) -> None:
     snapshot, searcher = EpisodeIndex(path).snapshot(), Searcher()
     episodes = load_episodes(path)
 
-    def found(**given: str) -> set[str]:
+    def found(**given: str | tuple[str, ...]) -> set[str]:
         return {row["episode_id"] for row in page(snapshot, Query.read(given), searcher).rows}
 
     scored = [each for each in episodes if each.scored]
-    for wanted, level in product((True, False), ("1", "2", "1,2")):
+    for wanted, level in product((True, False), (("1",), ("2",), ("1", "2"))):
         expected = {e.episode_id for e in scored if e.success == wanted and str(e.task.level) in level}
         assert found(success=str(wanted).lower(), level=level) == expected
     assert found(outcome="infra_failed") == {"lost"}
@@ -303,6 +303,32 @@ def test_seeds_beyond_what_javascript_counts_stay_exact(tmp_path: Path) -> None:
     (run,) = client.get("/api/runs").json()
     rows = client.get(f"/api/runs/{run['id']}/episodes", params={"store": "episodes"}).json()["rows"]
     assert rows[0]["seed"] == str(2**62 + 1)
+
+
+@pytest.mark.parametrize("step", ["9" * 30, "9" * 5000])
+def test_a_step_of_many_digits_hides_no_episode(tmp_path: Path, step: str) -> None:
+    path = store(tmp_path / "runs" / "x" / "episodes", [episode("ok"), episode("odd", fingerprints={"step": step})])
+    client = client_of(tmp_path / "runs")
+    (run,) = client.get("/api/runs").json()
+    rows = client.get(f"/api/runs/{run['id']}/episodes", params={"store": "episodes"}).json()["rows"]
+    assert {row["episode_id"]: row["step"] for row in rows} == {"ok": 3, "odd": None}, path
+    shown = client.get(f"/api/runs/{run['id']}/episode", params={"store": "episodes", "episode": "odd"})
+    assert shown.json()["step"] is None
+
+
+def test_a_template_may_have_a_comma_and_a_filter_several_values(tmp_path: Path) -> None:
+    made = [episode("pair", template="a,b"), episode("a", template="a"), episode("b", template="b")]
+    store(tmp_path / "runs" / "x" / "episodes", made)
+    client = client_of(tmp_path / "runs")
+    (run,) = client.get("/api/runs").json()
+
+    def found(*templates: str) -> list[str]:
+        given = {"store": "episodes", "template": list(templates)}
+        rows = client.get(f"/api/runs/{run['id']}/episodes", params=given).json()["rows"]
+        return [row["episode_id"] for row in rows]
+
+    assert found("a,b") == ["pair"]
+    assert found("a", "b") == ["a", "b"]
 
 
 def test_a_name_of_a_run_is_data(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -22,6 +24,7 @@ from turnwise.view import live
 from turnwise.view.metrics import TAIL, MetricsFile, Point, latest, thinned
 from turnwise.view.runs import Runs, State
 
+from .conftest import client_of
 from .fakes import line, training
 
 
@@ -74,7 +77,15 @@ def test_a_killed_process_shows_as_interrupted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "state"), [(None, "finished"), (KeyboardInterrupt(), "interrupted"), (ValueError("no\nway"), "failed")]
+    ("error", "state"),
+    [
+        (None, "finished"),
+        (KeyboardInterrupt(), "interrupted"),
+        (asyncio.CancelledError(), "interrupted"),
+        (SystemExit(1), "interrupted"),
+        (SystemExit(0), "interrupted"),
+        (ValueError("no\nway"), "failed"),
+    ],
 )
 def test_a_run_records_how_it_ended(tmp_path: Path, error: BaseException | None, state: str) -> None:
     folder = RunFolder(training(tmp_path / "run", end="failed"), "loop")
@@ -106,6 +117,15 @@ def test_a_refused_start_leaves_the_end_of_the_run(tmp_path: Path) -> None:
 def test_a_run_of_an_older_version_is_finished_if_it_has_its_model(tmp_path: Path) -> None:
     (training(tmp_path / "run", end=None) / "model").mkdir()
     assert Runs([tmp_path]).list()[0].state == State.FINISHED
+
+
+def test_a_run_of_an_older_version_that_stopped_early_is_finished_if_it_was_not_resumed(tmp_path: Path) -> None:
+    path = training(tmp_path / "run", steps=100, done=40, end=None)
+    (path / "model").mkdir()
+    assert Runs([tmp_path]).list()[0].state == State.FINISHED
+    later = time.time() + 60
+    os.utime(path / "config.json", (later, later))  # as the next start does, which was then killed
+    assert Runs([tmp_path]).list()[0].state == State.INTERRUPTED
 
 
 def test_looking_takes_no_lock(tmp_path: Path) -> None:
@@ -157,6 +177,20 @@ def test_differences_of_configurations(client: TestClient, ids: dict[str, str]) 
     assert found == [{"key": "seed", "this": 0, "other": 3}, {"key": "steps", "this": 10, "other": 20}]
 
 
+def test_settings_beyond_what_javascript_counts_stay_exact(tmp_path: Path) -> None:
+    for number, name in enumerate(("one", "two"), 1):
+        training(tmp_path / "runs" / name, seed=2**60 + number, nested={"seeds": [2**60 + number, True, 1.5]})
+    client = client_of(tmp_path / "runs")
+    ids = {run["name"]: run["id"] for run in client.get("/api/runs").json()}
+    found = client.get(f"/api/runs/{ids['runs/one']}/difference", params={"other": ids["runs/two"]}).json()
+    one, two = str(2**60 + 1), str(2**60 + 2)
+    assert found == [
+        {"key": "nested.seeds", "this": [one, True, 1.5], "other": [two, True, 1.5]},
+        {"key": "seed", "this": one, "other": two},
+    ]
+    assert client.get(f"/api/runs/{ids['runs/one']}").json()["about"]["config"]["seed"] == one
+
+
 def test_seeds_are_averaged_one_run_each(client: TestClient, ids: dict[str, str]) -> None:
     found = client.get(f"/api/runs/{ids['runs/done']}/seeds").json()
     assert sorted(found["runs"]) == ["broken", "done", "killed"], "not live, which takes more steps"
@@ -174,12 +208,17 @@ def test_metrics_are_read_as_they_grow(tmp_path: Path) -> None:
     metrics.refresh()
     assert [point[0] for point in metrics.series["loss"]] == [1], "half a line waits for its end"
     path.write_text(
-        line(1) + line(2) + '{"step": 2, "eval/success": 0.5, "eval/episodes": 50, "x": null, "y": "text"}\n'
+        line(1)
+        + line(2)
+        + '{"step": 2, "eval/success": 0.5, "eval/episodes": 50, "x": null, "y": "text", "z": 1'
+        + "0" * 400
+        + "}\n"
     )
     metrics.refresh()
     assert [point[0] for point in metrics.series["loss"]] == [1, 2]
     assert "x" not in metrics.series
     assert "y" not in metrics.series
+    assert "z" not in metrics.series, "no float holds it"
     (point,) = metrics.series["eval/success"]
     assert point[2] is not None
     assert point[2] < 0.5, "a rate has Wilson's interval"
@@ -246,6 +285,8 @@ def test_the_list_reads_only_the_end_of_long_metrics(tmp_path: Path) -> None:
     found = latest(path)
     assert path.stat().st_size > 2 * TAIL, "longer than what the list reads"
     assert (found.step, found.problem) == (1499, "")
+    path.write_text('{"step": 1e999}\n')
+    assert latest(path).problem.startswith("metrics.jsonl, line 1"), "a step without a bound is damage, too"
     path.write_text("damaged\n" + line(1))
     assert latest(path).problem.startswith("metrics.jsonl, line 1: not a JSON object with a step: 'damaged'")
     assert latest(tmp_path / "none").step is None

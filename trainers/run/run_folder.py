@@ -18,7 +18,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import shutil
@@ -159,14 +158,15 @@ class RunFolder:
 
     @contextmanager
     def record_end(self) -> Iterator[None]:
-        """Write how the block ended to ``_end.json``; a process that is killed inside leaves no such file."""
+        """Write how the block ended to ``_end.json``; a process that is killed inside leaves no such file.
+
+        Only a block that ends without an exception has finished. ``SystemExit``, whatever its code, interrupts it.
+        """
         (self.path / END).unlink(missing_ok=True)
-        state, error = "finished", ""
+        state, error = "interrupted", ""
         try:
             yield
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            state = "interrupted"
-            raise
+            state = "finished"
         except Exception as failure:
             state, error = "failed", " ".join(without_secrets(f"{type(failure).__name__}: {failure}").split())
             raise

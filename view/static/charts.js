@@ -72,7 +72,7 @@ export function phases(series) {
     if (!name.startsWith("seconds/")) continue;
     const part = name.slice(8);
     for (const [step, value] of points) {
-      if (!rows.has(step)) rows.set(step, {step, inside: {}});
+      if (!rows.has(step)) rows.set(step, {step, inside: Object.create(null)});
       const row = rows.get(step);
       if (part === "step") row.whole = value;
       else if (PHASES.includes(part)) row[part] = value;

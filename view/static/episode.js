@@ -47,7 +47,11 @@ export async function episodePage(place, {id, parameters}) {
     turns.dataset.mode = mode.value;
     episode.turns.forEach((turn, at) => {
       const target = turns.querySelector(`[data-turn="${at}"] .tokens`);
-      if (target && turn.tokens && turns.classList.contains("with-tokens")) target.replaceChildren(...spans(turn, episode, mode.value));
+      if (target && turn.tokens && turns.classList.contains("with-tokens")) {
+        const drawn = document.createDocumentFragment();
+        for (const span of spans(turn, episode, mode.value)) drawn.append(span);
+        target.replaceChildren(drawn);
+      }
     });
   }
 
@@ -124,14 +128,24 @@ function turnBlock(turn, at, episode, context) {
 function summary(turn) {
   const {probabilities, versions, ids} = turn.tokens;
   const known = probabilities.filter((each) => each !== null);
-  const lowest = known.length ? ` · lowest probability ${percent(Math.min(...known))}` : " · no probabilities are stored";
+  const lowest = known.length ? ` · lowest probability ${percent(extremes(known)[0])}` : " · no probabilities are stored";
   const from = [...new Set(versions)];
   return `${ids.length} sampled tokens (trained) after ${turn.prompt_tokens} prompt tokens (masked)${lowest} · policy version ${from.join(", ") || "not stored"}`;
 }
 
+/** Smallest and largest value. A turn may have more tokens than a call may have arguments. */
+function extremes(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
+}
+
 function spans(turn, episode, mode) {
   const {ids, texts, probabilities, versions} = turn.tokens;
-  const oldest = Math.min(...versions), newest = Math.max(...versions);
+  const [oldest, newest] = extremes(versions);
   return ids.map((id, at) => {
     const p = probabilities[at], version = versions[at];
     const stale = episode.step === null || version === undefined ? "" : `, staleness ${episode.step - 1 - version}`;

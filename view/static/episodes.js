@@ -2,6 +2,7 @@
 import {address, badge, follow, get, h, notice, number, percent, seconds, verdict, visible} from "./dom.js";
 
 const LIMIT = 50;
+const OFFERED = 100;  // the server names at most as many values of a column
 const COLUMNS = [
   ["", "Verdict"], ["episode_id", "Episode"], ["outcome", "Outcome"], ["total_reward", "Reward"], ["turns", "Turns"],
   ["level", "Level"], ["split", "Split"], ["template", "Template"], ["step", "Step"], ["seconds", "Time"],
@@ -49,13 +50,23 @@ export async function episodesPage(place, {id, parameters}) {
     return input;
   }
 
+  /** A field for a column with more values than the server names; it finds the whole value only. */
+  function exactly(name, values, label) {
+    const input = h("input", {type: "search", list: `values-${name}`, placeholder: `${label}, in full`, "aria-label": label, value: query[name] ?? "", "data-filter": name,
+      onchange: () => set({[name]: input.value})});
+    return h("span", {}, input, h("datalist", {id: `values-${name}`}, values.map(([value]) => h("option", {value}))));
+  }
+
   function filters() {
     const some = (name) => Object.entries(latest.choices[name]).filter(([value]) => value !== "None");
     const several = ["outcome", "split", "level", "template", "env_id"].filter((name) => some(name).length > 1 || query[name]);
     choices.replaceChildren(
       field("text", "Text of the conversation", "search"), field("id", "Episode or group id", "search"),
       select("success", [["true", "solved"], ["false", "not"]].map(([value]) => value), "Solved"),
-      ...several.map((name) => select(name, some(name), name === "env_id" ? "Environment" : name[0].toUpperCase() + name.slice(1))),
+      ...several.map((name) => {
+        const few = Object.keys(latest.choices[name]).length < OFFERED;
+        return (few ? select : exactly)(name, some(name), name === "env_id" ? "Environment" : name[0].toUpperCase() + name.slice(1));
+      }),
       h("span.range", {}, field("total_reward_min", "Reward from"), field("total_reward_max", "to")),
       h("span.range", {}, field("turns_min", "Turns from"), field("turns_max", "to")),
       h("button", {type: "button", onclick: () => { for (const key of Object.keys(query)) if (key !== "store") delete query[key]; set({}); filters(); }}, "Clear"));

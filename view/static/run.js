@@ -27,9 +27,12 @@ const METERS = [
   ["cut_actions", "actions cut", percent],
 ];
 
+/** An object without inherited names: a metric may have any name, such as "constructor". */
+const noSeries = () => Object.create(null);
+
 export async function runPage(place, {id, parameters}) {
   const run = await get(`api/runs/${id}`);
-  let series = {};
+  let series = noSeries();
   let chosenStep = null;
   let averaged = null;
   const top = h("div.facts");
@@ -96,7 +99,7 @@ export async function runPage(place, {id, parameters}) {
     seedNote.textContent = "";
     if (on) {
       const found = await get(`api/runs/${id}/seeds`);
-      if (found.runs.length > 1) averaged = found.series;
+      if (found.runs.length > 1) averaged = Object.assign(noSeries(), found.series);
       seedNote.textContent = found.runs.length > 1
         ? `Mean of ${found.runs.length} runs with Student's 95 % interval, as of now`
         : "No other run here differs only in its seed.";
@@ -106,10 +109,10 @@ export async function runPage(place, {id, parameters}) {
 
   facts(run);
   const stop = follow(`api/runs/${id}/live`, {
-    open: () => { series = {}; },  // a new connection sends everything again
+    open: () => { series = noSeries(); },  // a new connection sends everything again
     run: facts,
     points: ({reset, series: added}) => {
-      if (reset) series = {};
+      if (reset) series = noSeries();
       for (const [name, points] of Object.entries(added)) series[name] = (series[name] ?? []).concat(points);
       draw();
     },
