@@ -39,6 +39,8 @@ async function show() {
     main.dataset.ready = location.hash || "#/";
   } catch (error) {
     if (now !== turn) return;
+    trail([]);
+    document.title = "Turnwise";
     place.replaceChildren(h("p.problem", {}, error.message));
     main.dataset.ready = location.hash || "#/";
   }

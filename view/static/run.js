@@ -10,13 +10,15 @@ const CHARTS = [
   ["KL from the sampling policy", ["kl_k3"]],
   ["Gradient norm", ["grad_norm"]],
   ["Turns", ["turns", "eval/turns"]],
-  ["Tokens per second", ["tokens_per_second", "perf/trained_tokens_per_second"]],
+  ["Sampled tokens per second of a step", ["tokens_per_second"]],
+  ["Trained tokens per second of learning", ["perf/trained_tokens_per_second"]],
   ["Seconds per step", ["seconds/step"]],
   ["Idle share", ["idle/learner", "idle/policy"]],
 ];
 const METERS = [
   ["seconds/step", "last step", seconds],
-  ["tokens_per_second", "trained tokens per second", number],
+  ["tokens_per_second", "sampled tokens per second", number],
+  ["perf/trained_tokens_per_second", "trained tokens per second of learning", number],
   ["perf/mfu", "of the GPU's peak", percent],
   ["perf/padding", "padding", percent],
   ["idle/learner", "learner idle", percent],
