@@ -34,20 +34,32 @@ KINDS: dict[str, type[Exception]] = {
 }
 """Exceptions of the client by kind of error. For an exception, the first kind that fits is sent."""
 
+REFUSING = ("reset", "describe", "instance")
+"""Verbs whose usage errors every client reads: they say what is wrong with the client's own task."""
+HIDDEN = {
+    "timeout": "the environment did not answer in time",
+    "died": "the environment's process died",
+}
+"""Text instead of a hidden one, by kind of error."""
 
-def problem_of(error: BaseException, *, hidden: bool) -> dict[str, str]:
+
+def problem_of(error: BaseException, *, hidden: bool, verb: str = "") -> dict[str, str]:
     """Return an exception as the ``error`` of an answer.
 
     Args:
         error: the exception.
         hidden: whether to leave out what the environment itself raised, which may contain its secrets.
+        verb: request that raised it.
     """
     if isinstance(error, RequestError):
         return {"kind": error.code, "message": one_line(str(error))}
-    kinds = (kind for kind, type_ in KINDS.items() if isinstance(error, type_))
+    # The server's own refusals are RequestErrors, so no other infrastructure error means that the server is full.
+    kinds = (kind for kind, type_ in KINDS.items() if type_ is not InfrastructureError and isinstance(error, type_))
     kind = next(kinds, "failed")
-    if hidden and isinstance(error, EnvironmentFailedError | ContractError):
-        return {"kind": kind, "message": "the environment failed, or cannot do this; the server's log says why"}
+    refused = isinstance(error, UsageError) and verb not in REFUSING
+    if hidden and (refused or isinstance(error, InfrastructureError | ContractError)):
+        text = HIDDEN.get(kind, "the environment failed, or cannot do this")
+        return {"kind": kind, "message": f"{text}; the server's log says why"}
     return {"kind": kind, "message": one_line(str(error)) or type(error).__name__}
 
 

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import EnvironmentFailedError, RequestError, UsageError
+from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
 from ...logs import event
 from ...rollouts.hosts import Host, late
 from ...rollouts.pool import EnvPool
@@ -78,7 +78,9 @@ class Served:
             except UsageError:
                 self._asked = host
                 raise
-            except BaseException:
+            except BaseException as error:
+                if self.description and isinstance(error, TurnwiseError):  # ``open`` reports its own
+                    event(LOG, "environment failed", f"{type(error).__name__}: {error}", {"verb": verb})
                 self.pool.give(host, reusable=False)
                 raise
             self._asked = host

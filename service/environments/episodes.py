@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ...envs.messages import Action
 from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
-from ...errors import EnvironmentFailedError, RequestError, UsageError
+from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
 from ...logs import event
 from ...rollouts.hosts import Host
 from ...tasks.spec import TaskSpec
@@ -52,6 +52,10 @@ class ServedEpisode:
     over: bool = False
     related: bool = False
     """Whether it has forks or is one: they may share a process, which no other episode gets."""
+    parent: str = ""
+    """Id of the episode of which it is a fork."""
+    waiting: bool = False
+    """Whether it waits for a place."""
     begun: asyncio.Task[dict[str, Any]] | None = None
     last: tuple[int, Action, asyncio.Task[dict[str, Any]]] | None = None
     """The last turn, its action and its answer."""
@@ -75,20 +79,40 @@ class Episodes:
         self._open: dict[str, ServedEpisode] = {}
         self._closed: OrderedDict[str, None] = OrderedDict()
         self._failed: OrderedDict[str, None] = OrderedDict()
+        self._running: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
         return len(self._open)
 
     async def reset(
-        self, client: str, id: Any, served: Served, task: TaskSpec, wait: float, connection: object
+        self,
+        client: str,
+        id: Any,
+        served: Served,
+        task: TaskSpec,
+        wait: float,
+        connection: object,
+        waits: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
-        """Start an episode; the same request again gets the same answer."""
+        """Start an episode; the same request again gets the same answer.
+
+        Args:
+            client: client.
+            id: id of the episode.
+            served: environment.
+            task: task.
+            wait: maximum seconds to wait for a place.
+            connection: connection of the request.
+            waits: function to call if the request waits for a place; what it raises refuses the request.
+        """
         known = self._open.get(id) if isinstance(id, str) else None
         if known is None:
             known = self._added(id, client, served, task, connection)
-            known.begun = self._call(known, self._begin(known, wait))
+            known.begun = self._call(known, self._begin(known, wait, waits))
         elif known.client != client or known.served is not served or known.task != task:
             raise RequestError("this episode was started with another task", code="conflict")
+        elif known.waiting:
+            waits()
         self._touch(known, connection)
         assert known.begun is not None
         return await _shared(known.begun)
@@ -120,6 +144,7 @@ class Episodes:
         known = self._open.get(id) if isinstance(id, str) else None
         if known is None:
             made = self._added(id, episode.client, episode.served, episode.task, connection)
+            made.parent = episode.id
             made.begun = episode.forks[id] = self._call(made, self._fork(episode, made))
         elif id not in episode.forks:
             raise RequestError("this id belongs to another episode", code="conflict")
@@ -141,7 +166,7 @@ class Episodes:
         """End an episode, if it is open."""
         episode = self._open.get(id) if isinstance(id, str) else None
         if episode is not None and episode.client == client:
-            await self._end(episode)
+            await asyncio.shield(self._run(self._end(episode)))  # a connection that breaks now must not stop it
 
     def detach(self, connection: object) -> None:
         """Note that a connection is broken: its episodes wait for their client."""
@@ -159,11 +184,15 @@ class Episodes:
         for episode in list(self._open.values()):
             limit = self._config.reattach if episode.connection is None else self._config.idle
             if now - episode.touched > limit and not any(not call.done() for call in episode.calls):
-                await self._end(episode)
+                try:
+                    await self._end(episode)
+                except Exception as error:  # the next episodes, and the next sweeps, must still end
+                    event(LOG, "episode not closed", f"{type(error).__name__}: {error}", level=logging.WARNING)
 
     async def end(self) -> None:
         """End all episodes."""
         await asyncio.gather(*(self._end(episode) for episode in list(self._open.values())))
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -188,9 +217,14 @@ class Episodes:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved even without a waiter
         return task
 
-    async def _begin(self, episode: ServedEpisode, wait: float) -> dict[str, Any]:
+    async def _begin(self, episode: ServedEpisode, wait: float, waits: Callable[[], None]) -> dict[str, Any]:
+        def queued() -> None:
+            waits()
+            episode.waiting = True
+
         try:
-            await self.places.acquire(episode.client, wait)
+            await self.places.acquire(episode.client, wait, queued)
+            episode.waiting = False
         except BaseException:
             self._open.pop(episode.id, None)  # nothing has started, so the same id may try again
             raise
@@ -201,6 +235,7 @@ class Episodes:
             observation, info = await timed(host, host.reset(episode.task), "reset", self._config.env_timeout)
             return reset_to_json(observation, info, host.tools)
         except BaseException as error:
+            _log("reset", error)
             self._fail(episode, "reset", error)
             raise
 
@@ -216,15 +251,38 @@ class Episodes:
             self._open.pop(made.id, None)
             episode.forks.pop(made.id, None)
             raise
+        episode.related = made.related = True
+
+        async def branch(host: Host) -> tuple[Host, int, bool]:
+            return await host.fork(), episode.played, episode.over  # before the next step of the parent
+
+        making = self._call(episode, self._ask(episode, branch, "fork"))
         try:
-            episode.related = made.related = True
-            made.host = await self._ask(episode, lambda host: host.fork(), "fork")
-            made.turn = made.played = episode.played
-            made.over = episode.over
-        except BaseException as error:
+            made.host, made.played, made.over = await _shared(making)
+        except asyncio.CancelledError:  # the fork was closed; its parent's call must go on
+            self._run(self._unwanted(made, making))
+            raise
+        except Exception as error:
             self._fail(made, "fork", error)
             raise
+        made.turn = made.played
         return {}
+
+    async def _unwanted(self, made: ServedEpisode, making: asyncio.Task[tuple[Host, int, bool]]) -> None:
+        """Close the host of a fork that its client closed while it was being made."""
+        try:
+            await asyncio.wait([making])
+            if not making.cancelled() and making.exception() is None:
+                await made.served.pool.discard(making.result()[0])
+        finally:
+            self.places.release(made.client)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start work of the server's own, for which ``end`` waits."""
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
 
     async def _ask(self, episode: ServedEpisode, call: Callable[[Host], Coroutine[Any, Any, Any]], verb: str) -> Any:
         async with episode.acting:
@@ -234,17 +292,17 @@ class Episodes:
                 raise RequestError(f"the episode has failed: {episode.failed or 'it did not start'}", code="lost")
             try:
                 return await timed(host, call(host), verb, self._config.env_timeout)
-            except UsageError:
+            except UsageError as error:
+                _log(verb, error)
                 raise
             except BaseException as error:
+                _log(verb, error)
                 if verb == "step" or host.busy:
                     self._fail(episode, verb, error)
                 raise
 
     def _fail(self, episode: ServedEpisode, verb: str, error: BaseException) -> None:
         """Give up an environment that failed; its episode stays, to say so."""
-        if isinstance(error, EnvironmentFailedError):
-            event(LOG, "environment failed", error.traceback or str(error), {"verb": verb}, level=logging.WARNING)
         host, episode.host = episode.host, None
         episode.failed = f"{type(error).__name__} in {verb}"
         if host is not None:
@@ -255,14 +313,16 @@ class Episodes:
             self._forget(next(iter(self._failed)))
 
     def _forget(self, id: str) -> None:
-        self._open.pop(id, None)
+        episode = self._open.pop(id, None)
+        if episode is not None and (parent := self._open.get(episode.parent)) is not None:
+            parent.forks.pop(id, None)
         self._failed.pop(id, None)
         self._closed[id] = None
         while len(self._closed) > REMEMBERED:
             self._closed.popitem(last=False)
 
     async def _end(self, episode: ServedEpisode) -> None:
-        if self._open.pop(episode.id, None) is None:
+        if episode.id not in self._open:
             return
         self._forget(episode.id)
         calls = [call for call in episode.calls if not call.done() and call is not asyncio.current_task()]
@@ -272,11 +332,13 @@ class Episodes:
         host, episode.host = episode.host, None
         if host is None:
             return
-        if episode.related and not host.busy:
-            await episode.served.pool.discard(host)
-        else:
-            episode.served.pool.give(host, reusable=True)
-        self.places.release(episode.client)
+        try:
+            if episode.related and not host.busy:
+                await episode.served.pool.discard(host)
+            else:
+                episode.served.pool.give(host, reusable=True)
+        finally:
+            self.places.release(episode.client)
 
 
 async def _shared(task: asyncio.Task[T]) -> T:
@@ -287,6 +349,15 @@ async def _shared(task: asyncio.Task[T]) -> T:
         if task.cancelled():
             raise RequestError("the episode was closed meanwhile", code="lost") from None
         raise
+
+
+def _log(verb: str, error: BaseException) -> None:
+    """Log an error of an environment, which clients cannot read; every client reads why a reset is refused."""
+    if not isinstance(error, TurnwiseError) or (verb == "reset" and isinstance(error, UsageError)):
+        return
+    text = error.traceback if isinstance(error, EnvironmentFailedError) else ""
+    text = text or f"{type(error).__name__}: {error}"
+    event(LOG, "environment failed", text, {"verb": verb}, level=logging.WARNING)
 
 
 def _now() -> float:

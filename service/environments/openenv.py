@@ -156,9 +156,9 @@ def tools_of(episode: ServedEpisode) -> list[dict[str, Any]]:
     return [{"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools]
 
 
-def error_of(error: Exception, client: Client, episodes: Episodes) -> dict[str, Any]:
-    """Return an exception as the ``data`` of OpenEnv's error."""
-    problem = problem_of(error, hidden=not client.operator)
+def error_of(error: Exception, client: Client, episodes: Episodes, verb: str) -> dict[str, Any]:
+    """Return an exception that ``verb`` raised as the ``data`` of OpenEnv's error."""
+    problem = problem_of(error, hidden=not client.operator, verb=verb)
     code = CODES.get(problem["kind"], "EXECUTION_ERROR")
     data: dict[str, Any] = {"message": problem["message"], "code": code}
     if code == "CAPACITY_REACHED":

@@ -78,7 +78,7 @@ class OpenEnvRoutes:
             answer = await self._episodes.reset(client.name, id, served, task, 0.0, self)
             return openenv.observed(answer, id)
 
-        return await self._answered(request, reset)
+        return await self._answered(request, reset, verb="reset")
 
     async def step(self, request: Request) -> Response:
         """``POST /step``."""
@@ -127,7 +127,7 @@ class OpenEnvRoutes:
             async for text in wire.frames():
                 await budget.take(len(text))
                 answer = await self._message(client, session, text)
-                await budget.give(len(text))
+                budget.give(len(text))
                 if answer is None:
                     break
                 await wire.send(answer)
@@ -153,13 +153,13 @@ class OpenEnvRoutes:
             if kind == "state":
                 return {"type": "state", "data": session.state()}
         except Exception as error:
-            return {"type": "error", "data": openenv.error_of(error, client, self._episodes)}
+            return {"type": "error", "data": openenv.error_of(error, client, self._episodes, str(kind))}
         if kind == "close":
             return None
         known = "reset, step, state and close"
         return {"type": "error", "data": {"message": f"this server knows {known}", "code": "UNKNOWN_TYPE"}}
 
-    async def _answered(self, request: Request, work: Callable[[Client, Served], Any]) -> Response:
+    async def _answered(self, request: Request, work: Callable[[Client, Served], Any], *, verb: str = "") -> Response:
         client = self._access.client(request.headers)
         if client is None:
             return JSONResponse({"detail": "send a token of this server: Authorization: Bearer …"}, 401)
@@ -169,7 +169,7 @@ class OpenEnvRoutes:
         except TurnwiseError as error:
             if getattr(error, "code", "") == "unknown_environment":
                 return JSONResponse({"detail": str(error)}, 404)
-            data = openenv.error_of(error, client, self._episodes)
+            data = openenv.error_of(error, client, self._episodes, verb)
             return JSONResponse({"detail": data["message"], **data}, STATUS.get(data["code"], 500))
         return Response(json.dumps(answer), media_type="application/json")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Callable
 
 from ...errors import RequestError
 
@@ -32,8 +33,13 @@ class Places:
         """Number of places in use."""
         return self._used.total()
 
-    async def acquire(self, client: str, wait: float) -> None:
+    async def acquire(self, client: str, wait: float, waits: Callable[[], None] = lambda: None) -> None:
         """Take a place for a client; those who wait get one in their order.
+
+        Args:
+            client: the client.
+            wait: maximum seconds to wait.
+            waits: function to call before waiting; what it raises refuses the place.
 
         Raises:
             RequestError: there is none within ``wait`` seconds, or the server is draining.
@@ -44,6 +50,7 @@ class Places:
             return
         if wait <= 0 or len(self._waiting) >= self._most_waiting:
             raise self._full(client)
+        waits()
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((client, mine))
         self._serve()

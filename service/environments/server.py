@@ -61,7 +61,10 @@ class EnvironmentServer:
         self._server: LoopServer | None = None
         self._sweeping: asyncio.Task[None] | None = None
         release = importlib.metadata.version("turnwise")
-        self.app = FastAPI(title="Turnwise environments", version=release, docs_url=None, redoc_url=None)
+        # FastAPI's own pages would answer without a token.
+        self.app = FastAPI(
+            title="Turnwise environments", version=release, openapi_url=None, docs_url=None, redoc_url=None
+        )
         self.app.add_api_websocket_route(PATH, self._socket)
         openenv = OpenEnvRoutes(self.catalog, self.episodes, self._access, self.config, release, self._admitted)
         openenv.add_to(self.app)

@@ -14,7 +14,7 @@ from .access import Client
 from .catalog import Catalog
 from .episodes import Episodes
 from .settings import ServeConfig
-from .wire import Budget, Wire
+from .wire import Budget, Share, Wire
 
 MOST_ATTACHED = 4096
 """Number of episodes that one request may attach."""
@@ -46,7 +46,7 @@ class EnvironmentSocket:
         try:
             async for text in self._wire.frames():
                 await budget.take(len(text))
-                await self._read(text, budget)
+                await self._read(text, Share(budget, len(text)))
         finally:
             if self._wire.gone:
                 await self._episodes.end_of(self)
@@ -55,33 +55,34 @@ class EnvironmentSocket:
                 task.cancel()
             await asyncio.gather(beating, *self._answering.values(), return_exceptions=True)
 
-    async def _read(self, text: str, budget: Budget) -> None:
+    async def _read(self, text: str, share: Share) -> None:
         try:
             frame = decode(text)
             id = of(frame.get("id"), int, "id")
         except RequestError as error:
             await self._wire.send({"id": None, "ok": False, "error": problem_of(error, hidden=False)})
-            await budget.give(len(text))
+            share.give()
             return
         if id in self._answering:  # sent again; the first one will be answered
-            await budget.give(len(text))
+            share.give()
             return
-        self._answering[id] = asyncio.create_task(self._answer(id, frame, len(text), budget))
+        self._answering[id] = asyncio.create_task(self._answer(id, frame, share))
 
-    async def _answer(self, id: int, frame: Mapping[str, Any], size: int, budget: Budget) -> None:
+    async def _answer(self, id: int, frame: Mapping[str, Any], share: Share) -> None:
+        hidden, verb = not self._client.operator, str(frame.get("verb"))
         try:
-            answer: dict[str, Any] = {"id": id, "ok": True, "data": await self._done(frame)}
+            answer: dict[str, Any] = {"id": id, "ok": True, "data": await self._done(frame, share)}
         except Exception as error:
-            answer = {"id": id, "ok": False, "error": problem_of(error, hidden=not self._client.operator)}
+            answer = {"id": id, "ok": False, "error": problem_of(error, hidden=hidden, verb=verb)}
         try:
             await self._wire.send(answer)
         except Exception as error:  # an answer that is not JSON
-            await self._wire.send({"id": id, "ok": False, "error": problem_of(error, hidden=not self._client.operator)})
+            await self._wire.send({"id": id, "ok": False, "error": problem_of(error, hidden=hidden, verb=verb)})
         finally:
             self._answering.pop(id, None)
-            await budget.give(size)
+            share.give()
 
-    async def _done(self, frame: Mapping[str, Any]) -> dict[str, Any]:
+    async def _done(self, frame: Mapping[str, Any], share: Share) -> dict[str, Any]:
         verb, data = of(frame.get("verb"), str, "verb"), of(frame.get("data", {}), dict, "data")
         client, id = self._client.name, frame.get("episode")
         if verb == "describe":
@@ -90,7 +91,8 @@ class EnvironmentSocket:
             return {"key": await self._catalog.find(data.get("env")).key(_task(data))}
         if verb == "reset":
             served = self._catalog.find(data.get("env"), data.get("digest"))
-            return await self._episodes.reset(client, id, served, _task(data), _wait(data), self)
+            task, wait = _task(data), _wait(data)
+            return await self._episodes.reset(client, id, served, task, wait, self, share.set_apart)
         if verb == "close":
             await self._episodes.close(client, id)
             return {}

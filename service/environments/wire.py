@@ -13,6 +13,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from ...envs.remote.connection import GONE
 from ...envs.remote.frames import encode
+from ...errors import RequestError
 from .settings import ServeConfig
 
 ABORT = "turnwise.abort"
@@ -40,12 +41,16 @@ class AbortableSocket(WebSocketsSansIOProtocol):
 
 
 class Budget:
-    """Bounds the requests of one connection: their number and bytes without an answer, and their rate."""
+    """Bounds the requests of one connection: their number and bytes without an answer, and their rate.
+
+    Those that wait for a place count apart, within the same limits, so that the others are still read.
+    """
 
     def __init__(self, config: ServeConfig) -> None:
         self._number, self._bytes, self._rate = config.pending, 4 * config.frame, config.rate
+        self._apart_number, self._apart_bytes = self._number, self._bytes
         self._tokens, self._at = config.rate, _now()
-        self._changed = asyncio.Condition()
+        self._given = asyncio.Event()
 
     async def take(self, size: int) -> None:
         """Wait until a request of ``size`` bytes fits."""
@@ -54,15 +59,57 @@ class Budget:
         self._at = now
         if self._tokens < 0:
             await asyncio.sleep(-self._tokens / self._rate)
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._number > 0 and self._bytes >= size)
-            self._number, self._bytes = self._number - 1, self._bytes - size
+        while self._number <= 0 or self._bytes < size:
+            self._given.clear()
+            await self._given.wait()
+        self._number, self._bytes = self._number - 1, self._bytes - size
 
-    async def give(self, size: int) -> None:
+    def give(self, size: int) -> None:
         """Return what ``take`` took."""
-        async with self._changed:
-            self._number, self._bytes = self._number + 1, self._bytes + size
-            self._changed.notify_all()
+        self._number, self._bytes = self._number + 1, self._bytes + size
+        self._given.set()
+
+    def set_apart(self, size: int) -> None:
+        """Return what ``take`` took, and count the request among those that wait for a place.
+
+        Raises:
+            RequestError: too many of this connection wait.
+        """
+        if self._apart_number <= 0 or self._apart_bytes < size:
+            raise RequestError("the server is full, and too many resets of this connection wait", code="full")
+        self._apart_number, self._apart_bytes = self._apart_number - 1, self._apart_bytes - size
+        self.give(size)
+
+    def give_apart(self, size: int) -> None:
+        """Return what ``set_apart`` took."""
+        self._apart_number, self._apart_bytes = self._apart_number + 1, self._apart_bytes + size
+
+
+class Share:
+    """Share of a budget that one request takes until its answer.
+
+    Args:
+        budget: the budget.
+        size: bytes of the request.
+    """
+
+    def __init__(self, budget: Budget, size: int) -> None:
+        self._budget, self._size = budget, size
+        self._apart = False
+
+    def set_apart(self) -> None:
+        """Count the request among those that wait for a place.
+
+        Raises:
+            RequestError: too many of this connection wait.
+        """
+        if not self._apart:
+            self._budget.set_apart(self._size)
+            self._apart = True
+
+    def give(self) -> None:
+        """Return the share, once."""
+        (self._budget.give_apart if self._apart else self._budget.give)(self._size)
 
 
 class Wire:

@@ -18,6 +18,13 @@ from websockets.sync.client import ClientConnection, connect
 
 import turnwise as tw
 from turnwise.envs.remote.frames import PATH
+from turnwise.errors import (
+    EnvironmentDiedError,
+    EnvironmentTimeoutError,
+    PolicyServerError,
+    SandboxError,
+    UsageError,
+)
 from turnwise.loop_thread import LoopThread
 from turnwise.service.environments.server import EnvironmentServer
 from turnwise.service.environments.settings import ServeConfig
@@ -26,6 +33,14 @@ from turnwise.tasks.spec import TaskSpec
 TOKEN, OTHER, OPERATOR = "t" * 20, "u" * 20, "o" * 20
 ID = "test/Tally-v0"
 LOOP = LoopThread("test-server", "servers")
+RAISES: dict[str, type[Exception]] = {
+    "sandbox": SandboxError,
+    "judge": PolicyServerError,
+    "late": EnvironmentTimeoutError,
+    "died": EnvironmentDiedError,
+    "usage": UsageError,
+}
+"""Errors that an environment raises at a word, with a secret in their text."""
 
 
 class Tally(tw.TurnEnv):
@@ -34,6 +49,10 @@ class Tally(tw.TurnEnv):
     max_turns = 20
     acted: ClassVar[list[str]] = []
     """Every action of every instance in this process."""
+    fork_seconds: ClassVar[float] = 0.0
+    """Time that a fork takes."""
+    branched: ClassVar[int] = 0
+    """Number of forks that have started in this process."""
 
     def start(self, task: TaskSpec, rng: tw.Rng) -> str:
         self.secret = f"secret-{rng.randrange(10**9)}"
@@ -49,12 +68,19 @@ class Tally(tw.TurnEnv):
             os._exit(3)
         if word == "boom":
             raise ValueError(f"the secret is {self.secret}")
+        if word in RAISES:
+            raise RAISES[word](f"the secret is {self.secret}")
         if word == "large":
             return "x" * int(number)
         if word == "end":
             return tw.success(f"total {self.total}")
         self.total += 1
         return tw.running(f"total {self.total}", 0.25)
+
+    def fork(self) -> Any:
+        type(self).branched += 1
+        time.sleep(self.fork_seconds)
+        return super().fork()
 
     def oracle(self) -> str:
         return f"add {self.total}"

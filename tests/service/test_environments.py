@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import socket
@@ -15,6 +16,7 @@ from websockets.sync.client import connect
 
 from turnwise.envs.remote.frames import PATH
 from turnwise.errors import UsageError
+from turnwise.rollouts.pool import EnvPool
 from turnwise.service.environments.access import Access
 from turnwise.service.environments.server import EnvironmentServer
 
@@ -111,6 +113,70 @@ def test_a_fork_is_independent_and_repeatable(server: Any) -> None:
         assert text_of(client.ask("step", fork, turn=3, action=act("add"))) == "total 4", "forks outlive their origin"
 
 
+def test_closing_a_fork_that_is_being_made_leaves_its_parent_alone(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tally, "fork_seconds", 0.5)
+    with Raw(server) as client:
+        episode, fork = client.reset(), secrets.token_hex(16)
+        client.ask("step", episode, turn=0, action=act("add"))
+        branched, forking = Tally.branched, client.send("fork", episode, **{"as": fork})
+        until(lambda: Tally.branched > branched)
+        closing = client.send("close", fork)
+        answers = {answer["id"]: answer for answer in (client.next(), client.next())}
+        assert answers[forking]["error"]["kind"] == "lost"
+        assert answers[closing]["ok"]
+        assert text_of(client.ask("step", episode, turn=1, action=act("add"))) == "total 2"
+        until(lambda: server.episodes.places.load == 1)
+        assert not server.episodes._running, "its host must be closed"
+        client.ask("close", episode)
+        assert server.episodes.places.load == 0
+
+
+def test_closing_the_parent_of_a_fork_that_is_being_made_frees_both_places(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tally, "fork_seconds", 0.5)
+    with Raw(server) as client:
+        episode, fork = client.reset(), secrets.token_hex(16)
+        branched, forking = Tally.branched, client.send("fork", episode, **{"as": fork})
+        until(lambda: Tally.branched > branched)
+        closing = client.send("close", episode)
+        answers = {answer["id"]: answer for answer in (client.next(), client.next())}
+        assert answers[forking]["error"]["kind"] == "lost"
+        assert answers[closing]["ok"]
+        client.ask("close", fork)
+        until(lambda: server.episodes.places.load == 0)
+
+
+def test_a_closed_fork_leaves_nothing_behind(server: Any) -> None:
+    with Raw(server) as client:
+        episode = client.reset()
+        for _ in range(20):
+            fork = secrets.token_hex(16)
+            assert client.ask("fork", episode, **{"as": fork}) == {}
+            client.ask("close", fork)
+            assert client.ask("fork", episode, **{"as": fork})["kind"] == "lost", "a late frame must not fork again"
+        assert not server.episodes._open[episode].forks
+
+
+def test_a_connection_that_breaks_during_a_close_leaks_no_place(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    discarding = []
+
+    async def discard(pool: EnvPool, host: Any) -> None:
+        discarding.append(host)
+        await asyncio.sleep(0.5)
+
+    monkeypatch.setattr(EnvPool, "discard", discard)
+    client = Raw(server)
+    episode = client.reset()
+    client.ask("fork", episode, **{"as": secrets.token_hex(16)})
+    client.send("close", episode)
+    until(lambda: discarding)
+    client.socket.socket.close()
+    until(lambda: server.episodes.places.load == 1, 5)
+
+
 def test_nobody_reads_anothers_episode(server: Any) -> None:
     with Raw(server) as mine, Raw(server, OTHER) as other:
         episode = mine.reset()
@@ -142,6 +208,35 @@ def test_what_an_environment_raises_is_the_operators(server: Any) -> None:
         assert hidden["kind"] == shown["kind"] == "failed"
         assert "secret" not in json.dumps(hidden)
         assert "secret-" in shown["message"]
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("sandbox", "failed"), ("judge", "failed"), ("late", "timeout"), ("died", "died"), ("usage", "usage")],
+)
+def test_no_error_of_an_environment_reaches_a_client(server: Any, word: str, kind: str) -> None:
+    with Raw(server) as client, Raw(server, OPERATOR) as operator:
+        hidden = client.ask("step", client.reset(), turn=0, action=act(word))
+        shown = operator.ask("step", operator.reset(), turn=0, action=act(word))
+        assert "secret" not in json.dumps(hidden)
+        assert "secret-" in shown["message"]
+        assert hidden["kind"] == shown["kind"] == kind, "only the server itself is ever full"
+
+
+def test_the_log_has_what_clients_do_not_read(server: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with Raw(server) as client, caplog.at_level("WARNING", "turnwise"):
+        for word in ("boom", "sandbox", "usage"):
+            caplog.clear()
+            client.ask("step", client.reset(), turn=0, action=act(word))
+            assert "secret-" in caplog.text, word
+
+
+def test_a_refused_task_is_readable_by_every_client(server: Any) -> None:
+    with Raw(server) as client:
+        for verb, episode in (("reset", secrets.token_hex(16)), ("instance", None)):
+            refused = client.ask(verb, episode, env=ID, task={"family": "other"})
+            assert refused["kind"] == "task"
+            assert "other" in refused["message"], verb
 
 
 def test_no_answer_holds_a_secret(server: Any) -> None:
@@ -218,6 +313,32 @@ def test_a_full_server_says_so_and_serves_in_order() -> None:
         assert text_of(answers[ids[0]]["data"]) == "seed 2"
         client.send("close", waiting[0])
         assert ids[1] in (client.next()["id"], client.next()["id"])
+
+
+def test_resets_that_wait_do_not_keep_a_running_episode_waiting() -> None:
+    with serving(capacity=1, pending=2) as server, Raw(server) as client:
+        episode = client.reset()
+        late = [secrets.token_hex(16) for _ in range(2)]
+        waiting = [client.send("reset", one, env=ID, task=task(1).to_json(), wait=20) for one in late]
+        until(lambda: len(server.episodes.places._waiting) == 2)
+        again = client.ask("reset", late[0], env=ID, task=task(1).to_json(), wait=20)
+        assert again["kind"] == "full", "one that is sent again counts, too"
+        refused = client.ask("reset", secrets.token_hex(16), env=ID, task=task(1).to_json(), wait=20)
+        assert refused["kind"] == "full"
+        assert "this connection" in refused["message"]
+        assert text_of(client.ask("step", episode, turn=0, action=act("add"))) == "total 1"
+        closing = client.send("close", episode)
+        assert {client.next()["id"], client.next()["id"]} == {closing, waiting[0]}
+        client.send("close", late[0])
+        assert waiting[1] in (client.next()["id"], client.next()["id"])
+        client.ask("close", late[1])
+        episode = client.reset()
+        waiting = [
+            client.send("reset", secrets.token_hex(16), env=ID, task=task(1).to_json(), wait=0.2) for _ in range(2)
+        ]
+        answers = [client.next() for _ in waiting]
+        assert {answer["error"]["kind"] for answer in answers} == {"full"}
+        assert not any("this connection" in answer["error"]["message"] for answer in answers), "shares come back"
 
 
 def test_one_client_cannot_take_all_places() -> None:
@@ -342,6 +463,26 @@ def test_an_episode_waits_for_its_client_as_long_as_stated() -> None:
             assert late.ask("step", episode, turn=2, action=act("add"))["kind"] == "lost"
 
 
+def test_an_episode_that_cannot_be_closed_does_not_stop_the_sweep(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = []
+
+    def give(pool: EnvPool, host: Any, *, reusable: bool) -> None:
+        given.append(host)
+        raise ValueError("it does not close")
+
+    monkeypatch.setattr(EnvPool, "give", give)
+    with serving(reattach=0.0) as server, caplog.at_level("WARNING", "turnwise"):
+        for number in (1, 2):
+            client = Raw(server)
+            client.reset()
+            client.socket.socket.close()
+            until(lambda number=number: len(given) == number, 10)
+        assert "it does not close" in caplog.text
+        assert server.episodes.places.load == 0
+
+
 def test_a_client_that_leaves_politely_frees_its_places_at_once(server: Any) -> None:
     with Raw(server) as client:
         client.reset(0), client.reset(1)
@@ -353,8 +494,6 @@ def test_draining_starts_nothing_and_waits_for_what_runs() -> None:
         episode = client.reset()
         waits = client.send("reset", secrets.token_hex(16), env=ID, task=task().to_json(), wait=20)
         until(lambda: server.episodes.places._waiting)
-        import asyncio
-
         draining = asyncio.run_coroutine_threadsafe(server.drain(), LOOP._started[1])
         refused = client.next()
         assert (refused["id"], refused["error"]["kind"]) == (waits, "draining")

@@ -138,6 +138,25 @@ def test_errors_have_openenvs_codes_and_the_session_goes_on(server: Any) -> None
         assert ask(socket, "reset", seed=1)["data"]["observation"]["text"] == "seed 1"
 
 
+def test_an_environments_error_is_hidden_and_keeps_the_session(server: Any) -> None:
+    with session(server) as socket:
+        for word, code in (("sandbox", "EXECUTION_ERROR"), ("usage", "VALIDATION_ERROR")):
+            ask(socket, "reset", seed=0)
+            failed = ask(socket, "step", text=word)["data"]
+            assert failed["code"] == code
+            assert "secret" not in failed["message"]
+        assert ask(socket, "reset", seed=1)["data"]["observation"]["text"] == "seed 1"
+        assert "moon" in ask(socket, "reset", seed=1, split="moon")["data"]["message"]
+    with http(server) as client:
+        id = client.post("/reset", json={"seed": 2}).json()["metadata"]["episode_id"]
+        failed = client.post("/step", json={"action": {"text": "usage"}, "episode_id": id})
+        assert failed.status_code == 422
+        assert "secret" not in failed.text
+        assert "moon" in client.post("/reset", json={"seed": 2, "split": "moon"}).json()["detail"]
+        end = client.post("/step", json={"action": {"text": "end"}, "episode_id": id})
+        assert end.json()["done"] is True
+
+
 def test_a_full_server_says_so_and_closes(server: Any) -> None:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(session(server)) for _ in range(3)]
@@ -168,7 +187,8 @@ def test_http_describes_the_environment(server: Any) -> None:
         assert set(text) == {"action", "observation", "state"}
         assert text["action"]["required"] == ["text"], "one required field: clients may then send the bare value"
         assert "docs_app" in tools["action"]["properties"]["tool_name"]["enum"]
-        assert client.get("/openapi.json").json()["info"]["version"]
+        for path in ("/openapi.json", "/docs", "/redoc"):  # they would answer without a token
+            assert client.get(path, headers={"Authorization": ""}).status_code == 404, path
 
 
 def test_http_plays_an_episode_by_its_id(server: Any) -> None:
