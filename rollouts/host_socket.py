@@ -28,10 +28,23 @@ class SocketHost(Host):
         self._remote = remote
 
     @classmethod
-    async def open(cls, id: str) -> Self:
-        """Connect to the server of ``turnwise://host:port/ID``, or use the connection of this loop."""
+    async def open(cls, id: str, digest: str | None = None) -> Self:
+        """Connect to the server of ``turnwise://host:port/ID``, or use the connection of this loop.
+
+        Args:
+            id: id of the environment.
+            digest: digest that the server must have for it (default: any).
+
+        Raises:
+            UsageError: the server has another digest.
+        """
         address, env = remote_id(id)
-        return cls(await RemoteEpisode.at(address, env))
+        return cls(await RemoteEpisode.at(address, env, digest))
+
+    @property
+    def digest(self) -> str:
+        """The server's digest of environment and version."""
+        return self._remote.digest
 
     async def fork(self) -> SocketHost:
         return self._alike(SocketHost(await self._do("fork")))

@@ -62,6 +62,8 @@ class EnvPool:
     _lent: set[Host] = field(default_factory=set)
     _abandoned: int = 0
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _digest: str | None = None
+    """A server's digest of the environment when the first host opened; a run must not mix two versions."""
 
     @classmethod
     def of(cls, env: EnvSource, *, isolation: Isolation = "auto", env_kwargs: Mapping[str, Any] | None = None) -> Self:
@@ -140,12 +142,18 @@ class EnvPool:
             self._abandoned -= 1
             event(LOG, "restart", f"starting another {self.env_id} in place of one that failed", {"env": self.env_id})
         if self.places is not None:
-            return await SocketHost.open(self.env_id)
+            return await self._open_remote()
         if self.isolation == "inline":
             return await InlineHost.open(self.build)
         if self.isolation == "thread":
             return await ThreadHost.open(self.build)
         return await ProcessHost.open(self.build)
+
+    async def _open_remote(self) -> Host:
+        async with self._deciding:  # hosts that open at the same time must not learn two digests
+            host = await SocketHost.open(self.env_id, self._digest)
+            self._digest = host.digest
+        return host
 
     async def _decide(self) -> None:
         if self.isolation != "auto":

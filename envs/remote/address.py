@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -11,10 +13,16 @@ from ...errors import UsageError
 SCHEMES = {"turnwise": "ws", "turnwise+tls": "wss"}
 """Schemes of environment ids, and those of the socket."""
 TOKEN = "TURNWISE_TOKEN"
-"""Environment variable with the token for servers to which ``connect`` gave none."""
+"""Environment variable with the token of servers to which ``connect`` gave none.
 
-_tokens: dict[Address, str] = {}
-"""Tokens by server. They are kept out of ids, since ids are recorded with every episode."""
+``host:port=token`` is the token of one server; several are separated by commas. A token without a server goes only to
+this machine and to servers that ``connect`` named, since an id may come from anyone.
+"""
+BOUND = re.compile(r"\s*(\[[0-9a-fA-F:.]+\]:\d+|[^\s:=\[\]]+:\d+)=(.+)")
+"""A token that belongs to one server."""
+
+_tokens: dict[Address, str | None] = {}
+"""Tokens by server that ``connect`` named. They are kept out of ids, since ids are recorded with every episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,24 @@ class Address:
     @property
     def token(self) -> str:
         """The token for this server, or an empty text."""
-        return _tokens.get(self) or os.environ.get(TOKEN, "")
+        if kept := _tokens.get(self):
+            return kept
+        bound, free = _from_environment()
+        return bound.get(self._place.lower()) or (free if self in _tokens or _loopback(self.host) else "")
+
+    @property
+    def token_hint(self) -> str:
+        """Advice for a user whose token the server refuses."""
+        if self in _tokens or _loopback(self.host):
+            return f"set {TOKEN}, or use tw.connect(url, token=...)"
+        return (
+            f"a plain {TOKEN} is not sent to other machines: set {TOKEN}={self._place}=TOKEN, or use "
+            "tw.connect(url, token=...)"
+        )
 
     def keep_token(self, token: str | None) -> None:
-        """Use a token for this server from now on, in this process."""
-        if token is not None:
+        """Use a token for this server from now on, in this process (default: ``TURNWISE_TOKEN``)."""
+        if token is not None or self not in _tokens:
             _tokens[self] = token
 
 
@@ -101,3 +122,23 @@ def _parsed(url: str, schemes: dict[str, bool]) -> tuple[Address, str]:
     if port is None and not (tls or parts.scheme == "http"):
         raise UsageError(f"{url!r} names no port; {known}")
     return Address(parts.hostname, port or (443 if tls else 80), tls), parts.path.strip("/")
+
+
+def _from_environment() -> tuple[dict[str, str], str]:
+    """Return the tokens of ``TURNWISE_TOKEN`` by ``host:port``, and the one without a server."""
+    bound, free = {}, []
+    for part in os.environ.get(TOKEN, "").split(","):
+        if match := BOUND.fullmatch(part):
+            bound[match[1].lower()] = match[2].strip()
+        else:
+            free.append(part)
+    return bound, ",".join(free)
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

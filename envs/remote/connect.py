@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from ...errors import UsageError
 from .address import Address, server_address
-from .connection import Hello, connection_to
+from .connection import connection_to
 from .env import LOOP, RemoteEnv
+from .frames import Hello
 
 
 @dataclass(frozen=True, slots=True)

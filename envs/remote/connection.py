@@ -18,9 +18,9 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from ...errors import EnvironmentDiedError, InfrastructureError, RequestError, UsageError
-from .address import TOKEN, Address
-from .frames import PATH, PROTOCOL, Verb, decode, encode
+from ...errors import EnvironmentDiedError, EnvironmentFailedError, InfrastructureError, RequestError, UsageError
+from .address import Address
+from .frames import PATH, PROTOCOL, Hello, Verb, decode, encode
 from .problems import raised
 
 RESEND = 10.0
@@ -33,35 +33,17 @@ LARGEST_ANSWER = 64 * 1024 * 1024
 """Maximum bytes of a server's frame."""
 GONE, BROKEN = 1000, 4000
 """Codes with which a socket closes: at the end of its loop, for good; and to be replaced by another."""
-LONGEST_PAUSE = 5.0
-"""Maximum seconds between two attempts to connect again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """The first frame of a server.
-
-    Args:
-        capacity: number of episodes that it plays at a time.
-        load: number of episodes that it plays now.
-        heartbeat: seconds between two heartbeats.
-        reattach: seconds that an episode waits for its client after a broken socket.
-        frame: maximum bytes of a request.
-        environments: digest by id of every environment.
-        operator: whether the token is the operator's key.
-    """
-
-    capacity: int
-    load: int
-    heartbeat: float
-    reattach: float
-    frame: int
-    environments: Mapping[str, str]
-    operator: bool
+TOO_LARGE = 1009
+"""Code with which a side closes a socket because of a frame that is too large."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+"""Seconds between two attempts to connect again; the pause doubles until a connection brings an answer."""
+MOST_ATTACHED, ID_BYTES, ATTACH_BYTES = 4096, 35, 100
+"""Maximum number of episodes in one request to attach; bytes of an id in it, and of the rest."""
 
 
 @dataclass(slots=True)
 class _Asked:
+    verb: str
     text: str
     answer: asyncio.Future[dict[str, Any]]
     sent: float = -1.0
@@ -69,12 +51,17 @@ class _Asked:
 
 @dataclass(slots=True)
 class _State:
-    """The changing parts: the socket, the requests without an answer, and the episodes to attach again."""
+    """The changing parts: the socket, the requests without an answer, and the episodes to attach again.
+
+    ``lost`` is the time when the socket broke, and ``pause`` that before the next attempt; an answer clears both.
+    """
 
     socket: ClientConnection | None = None
     hello: Hello | None = None
     asked: dict[int, _Asked] = field(default_factory=dict)
     episodes: set[str] = field(default_factory=set)
+    lost: float | None = None
+    pause: float = 0.0
 
 
 class Connection:
@@ -106,6 +93,7 @@ class Connection:
         async with self._opening:
             if self._keeping is None or self._keeping.done():
                 socket = await self._connected()
+                self._state.lost, self._state.pause = None, 0.0
                 self._keeping = asyncio.create_task(self._keep(socket), name="turnwise-remote")
         assert self._state.hello is not None
         return self._state.hello
@@ -139,12 +127,10 @@ class Connection:
         self._state.episodes.discard(episode)
 
     async def _asked(self, verb: str, data: dict[str, Any], episode: str | None) -> dict[str, Any]:
-        hello = await self.hello()
+        await self.hello()
         id = next(self._ids)
         text = encode({"id": id, "verb": verb, "episode": episode, "data": data})
-        if len(text) > hello.frame:
-            raise RequestError(f"the {verb} has {len(text)} bytes; {self.address} accepts {hello.frame}")
-        asked = _Asked(text, asyncio.get_running_loop().create_future())
+        asked = _Asked(verb, text, asyncio.get_running_loop().create_future())
         self._state.asked[id] = asked
         try:
             await self._send(asked)
@@ -153,10 +139,18 @@ class Connection:
             self._state.asked.pop(id, None)
 
     async def _send(self, asked: _Asked) -> None:
-        if (socket := self._state.socket) is not None:
+        if (socket := self._state.socket) is not None and self._fits(asked):
             asked.sent = asyncio.get_running_loop().time()
             with contextlib.suppress(ConnectionClosed):  # then it is sent again on the next socket
                 await socket.send(asked.text)
+
+    def _fits(self, asked: _Asked) -> bool:
+        """Whether the server accepts a request of this size; otherwise the request fails."""
+        size, hello = len(asked.text), self._state.hello
+        if hello is None or size <= hello.frame:
+            return True
+        _fail(asked, RequestError(f"the {asked.verb} has {size} bytes; {self.address} accepts {hello.frame}"))
+        return False
 
     async def _keep(self, socket: ClientConnection) -> None:
         """Read answers until nothing needs this connection, replacing a broken socket."""
@@ -172,8 +166,7 @@ class Connection:
         finally:
             self._state.socket = None
             for asked in self._state.asked.values():
-                if not asked.answer.done():
-                    asked.answer.set_exception(problem)
+                _fail(asked, problem)
 
     async def _again(self) -> ClientConnection:
         """Return a new socket.
@@ -182,14 +175,15 @@ class Connection:
             EnvironmentDiedError: there was none within the time that episodes wait for it.
         """
         assert self._state.hello is not None
-        limit, pause = self._state.hello.reattach, 0.05
+        state, limit, now = self._state, self._state.hello.reattach, asyncio.get_running_loop().time()
+        state.lost = now if state.lost is None else state.lost
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout_at(state.lost + limit):
                 while True:
+                    await asyncio.sleep(state.pause)
+                    state.pause = min(max(2 * state.pause, SHORTEST_PAUSE), LONGEST_PAUSE)
                     with contextlib.suppress(InfrastructureError):
                         return await self._connected()
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, LONGEST_PAUSE)
         raise EnvironmentDiedError(f"{self.address} was lost, and could not be reached again in {limit:g} s")
 
     async def _connected(self) -> ClientConnection:
@@ -228,8 +222,10 @@ class Connection:
 
     def _refused(self, status: int) -> Exception:
         if status == 401:
-            return UsageError(f"{self.address} refused the token; set {TOKEN}, or use tw.connect(url, token=...)")
-        if status in (429, 503):
+            return UsageError(f"{self.address} refused the token; {self.address.token_hint}")
+        if status == 403:
+            return UsageError(f"{self.address} refuses this client (HTTP 403 for {PATH}); {self.address.token_hint}")
+        if status == 429 or status >= 500 or self._state.hello is not None:  # a proxy answers while a server restarts
             return InfrastructureError(f"{self.address} accepts no further connection now (HTTP {status})")
         return UsageError(f"{self.address} is not an environment server of Turnwise (HTTP {status} for {PATH})")
 
@@ -239,6 +235,8 @@ class Connection:
         except RequestError:
             frame = {}
         data = frame.get("data") or {}
+        if frame.get("event") != "hello" and self._state.hello is not None:
+            raise self._unreachable(WebSocketException("its first frame is not that of an environment server"))
         if frame.get("event") != "hello" or data.get("protocol") != PROTOCOL:
             theirs = data.get("protocol", "no")
             raise UsageError(
@@ -256,6 +254,7 @@ class Connection:
             async for frame in _frames(socket, limit):
                 self._received(frame)
             code = BROKEN
+            self._fail_too_large(socket)
         finally:
             self._state.socket = None
             catching_up.cancel()
@@ -266,9 +265,8 @@ class Connection:
     async def _catch_up(self) -> None:
         """Attach episodes, send what was sent on an earlier socket, and from then on what got no answer in time."""
         loop = asyncio.get_running_loop()
-        if self._state.episodes:
-            text = encode({"id": 0, "verb": "attach", "data": {"episodes": sorted(self._state.episodes)}})
-            await self._send(_Asked(text, loop.create_future()))
+        for text in self._attaching():
+            await self._send(_Asked("attach", text, loop.create_future()))
         before = loop.time()
         while True:
             for asked in list(self._state.asked.values()):
@@ -277,6 +275,28 @@ class Connection:
             await asyncio.sleep(self._resend / 4)
             before = loop.time() - self._resend
 
+    def _attaching(self) -> list[str]:
+        """Return the requests that attach all episodes again; their ids differ from those of other requests."""
+        assert self._state.hello is not None
+        most = max(1, min(MOST_ATTACHED, (self._state.hello.frame - ATTACH_BYTES) // ID_BYTES))
+        episodes = sorted(self._state.episodes)
+        return [
+            encode({"id": -start, "verb": "attach", "data": {"episodes": episodes[start : start + most]}})
+            for start in range(0, len(episodes), most)
+        ]
+
+    def _fail_too_large(self, socket: ClientConnection) -> None:
+        """Fail the request for which a side closed the socket; sent again, it would break the next one, too."""
+        protocol, asked = socket.protocol, list(self._state.asked.values())
+        theirs, ours = protocol.close_rcvd, protocol.close_sent
+        if theirs is not None and theirs.code == TOO_LARGE and protocol.close_rcvd_then_sent:
+            for largest in sorted(asked, key=lambda each: len(each.text))[-1:]:
+                size = len(largest.text)
+                _fail(largest, RequestError(f"the {largest.verb} has {size} bytes; {self.address} accepts fewer"))
+        elif ours is not None and ours.code == TOO_LARGE:  # the frame was not read, so its request is unknown
+            for each in asked:
+                _fail(each, EnvironmentFailedError(f"{self.address} sent an answer of over {LARGEST_ANSWER} bytes"))
+
     def _received(self, frame: Mapping[str, Any]) -> None:
         if frame.get("event") == "heartbeat":
             hello = self._state.hello
@@ -284,13 +304,24 @@ class Connection:
                 load = int(frame["data"]["load"])
                 self._state.hello = Hello(**{n: getattr(hello, n) for n in Hello.__dataclass_fields__} | {"load": load})
             return
-        asked = self._state.asked.get(frame.get("id") or 0)
+        self._state.lost, self._state.pause = None, 0.0
+        id = frame.get("id")
+        if id is None and frame.get("ok") is False:  # it names no request, so any of them may be meant
+            problem = raised(frame.get("error") or {}, f"{self.address} cannot read a request")
+            for each in self._state.asked.values():
+                _fail(each, problem)
+        asked = self._state.asked.get(id) if isinstance(id, int) else None
         if asked is None or asked.answer.done():  # a second answer, or one that is no longer waited for
             return
         if frame.get("ok"):
             asked.answer.set_result(frame["data"])
         else:
             asked.answer.set_exception(raised(frame.get("error") or {}, str(self.address)))
+
+
+def _fail(asked: _Asked, problem: Exception) -> None:
+    if not asked.answer.done():
+        asked.answer.set_exception(problem)
 
 
 async def _frames(socket: ClientConnection, limit: float) -> AsyncIterator[dict[str, Any]]:

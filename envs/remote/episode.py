@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any, Self
 
-from ...errors import RequestError
+from ...errors import RequestError, UsageError
 from ...tasks.spec import TaskSpec
 from ..base import Reset, Stepped
 from ..messages import Action
@@ -13,7 +13,7 @@ from ..tools import Tool
 from .address import Address
 from .connection import Connection, connection_to
 from .description import Description
-from .frames import action_from_json, action_to_json, reset_from_json, stepped_from_json
+from .frames import action_from_json, action_to_json, reset_from_json, sendable, stepped_from_json
 
 
 class RemoteEpisode:
@@ -49,6 +49,11 @@ class RemoteEpisode:
         connection = connection_to(address)
         if digest is None:
             digest = (await description_of(connection, env)).digest
+        elif (theirs := (await connection.hello()).environments.get(env)) != digest:
+            raise UsageError(
+                f"{address}: {env} has the digest {theirs} now, and this run started with {digest}: environment or "
+                "release have changed; start another run"
+            )
         return cls(connection, env, digest)
 
     async def reset(self, task: TaskSpec, wait: float) -> tuple[Reset, tuple[Tool, ...]]:
@@ -59,10 +64,10 @@ class RemoteEpisode:
         return reset_from_json(await self._connection.ask("reset", data, episode))
 
     async def step(self, action: Action) -> Stepped:
-        """Take one action. One that is larger than a frame counts as one that cannot be read."""
+        """Take one action. One that is larger than a frame, or no JSON, counts as one that cannot be read."""
         turn, self._turn = self._turn, self._turn + 1
         try:
-            answer = await self._connection.ask("step", _step(turn, action), self._episode)
+            answer = await self._connection.ask("step", _step(turn, sendable(action)), self._episode)
         except RequestError as error:
             unread = Action(problem=f"Your action is too long: {error}.")
             answer = await self._connection.ask("step", _step(turn, unread), self._episode)
@@ -80,7 +85,11 @@ class RemoteEpisode:
         """Return an independent episode in the same state; it needs a place of its own."""
         made = RemoteEpisode(self._connection, self.env, self.digest)
         episode = made._begin(secrets.token_hex(16), self._turn)
-        await self._connection.ask("fork", {"as": episode}, self._episode)
+        try:
+            await self._connection.ask("fork", {"as": episode}, self._episode)
+        except BaseException:
+            made._leave()
+            raise
         return made
 
     async def close(self) -> None:

@@ -10,7 +10,8 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 import pydantic
@@ -28,9 +29,34 @@ PATH = "/turnwise/v1"
 EPISODE = re.compile(r"[0-9a-f]{32}")
 """An episode's id, which the client draws at random, so that no other client can guess it."""
 MAX_DEPTH_ERROR = "the JSON is nested too deeply"
+MAX_DEPTH = 100
+"""Maximum depth of lists and objects in the arguments of a tool call; JSON libraries fail at a few hundred."""
 
 Verb = Literal["describe", "instance", "reset", "step", "oracle", "random", "fork", "close"]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first frame of a server.
+
+    Args:
+        capacity: number of episodes that it plays at a time.
+        load: number of episodes that it plays now.
+        heartbeat: seconds between two heartbeats.
+        reattach: seconds that an episode waits for its client after a broken socket.
+        frame: maximum bytes of a request.
+        environments: digest by id of every environment.
+        operator: whether the token is the operator's key.
+    """
+
+    capacity: int
+    load: int
+    heartbeat: float
+    reattach: float
+    frame: int
+    environments: Mapping[str, str]
+    operator: bool
 
 
 def encode(frame: Mapping[str, Any]) -> str:
@@ -106,6 +132,17 @@ def observation_from_json(given: Sequence[Mapping[str, Any]]) -> Observation:
 def action_to_json(action: Action) -> dict[str, Any]:
     """Return an action as an object."""
     return {"text": action.text, "tool_calls": [_call(call) for call in action.tool_calls], "problem": action.problem}
+
+
+def sendable(action: Action) -> Action:
+    """Return an action, or one with a ``problem`` in place of an action that JSON cannot hold."""
+    if any(_deeper(call.arguments, MAX_DEPTH) for call in action.tool_calls):
+        return Action(problem=f"Your action is nested too deeply: at most {MAX_DEPTH} lists and objects in each other.")
+    try:
+        encode(action_to_json(action))
+    except ContractError:
+        return Action(problem="Your action cannot be sent: it is not JSON.")
+    return action
 
 
 def action_from_json(given: Any) -> Action:
@@ -192,6 +229,23 @@ def _read(read: Callable[[], T], verb: str) -> T:
         raise EnvironmentFailedError(
             f"the server's answer to {verb} cannot be read: {type(error).__name__}: {error}"
         ) from None
+
+
+def _deeper(value: Any, limit: int) -> bool:
+    """Whether lists and objects are nested deeper than ``limit``, without recursion."""
+    waiting, children = [(value, 1)], cast("Iterable[Any]", ())
+    while waiting:
+        inner, depth = waiting.pop()
+        if isinstance(inner, Mapping):
+            children = inner.values()
+        elif isinstance(inner, list | tuple):
+            children = inner
+        else:
+            continue
+        if depth > limit:
+            return True
+        waiting.extend((child, depth + 1) for child in children)
+    return False
 
 
 def _score(score: Score) -> dict[str, Any]:

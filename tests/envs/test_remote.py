@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
 import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Response
 
 import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
@@ -20,6 +23,7 @@ from turnwise.agents.named import agent_from
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.envs.named import environment
 from turnwise.envs.registry import find
+from turnwise.envs.remote import address as addresses
 from turnwise.envs.remote import connection as connections
 from turnwise.envs.remote.address import Address, remote_id, server_address
 from turnwise.envs.remote.connection import Connection
@@ -28,13 +32,18 @@ from turnwise.envs.source import source_digest
 from turnwise.errors import (
     ContractError,
     EnvironmentDiedError,
+    EnvironmentFailedError,
     InfrastructureError,
+    RequestError,
     UnknownEnvironmentError,
     UsageError,
 )
 from turnwise.evals.sampling import sample_tasks
+from turnwise.rollouts.host_socket import SocketHost
 from turnwise.rollouts.pool import EnvPool
 from turnwise.sandboxes.bubblewrap.backend import BubblewrapBackend
+from turnwise.service.environments.server import EnvironmentServer
+from turnwise.service.environments.settings import ServeConfig
 from turnwise.tasks.rng import Rng
 
 from ..service.environment_servers import ID, LOOP, OPERATOR, TOKEN, Raw, Tally, proxy, serving, task, text_of
@@ -157,6 +166,25 @@ def test_an_action_larger_than_a_frame_is_one_that_cannot_be_read() -> None:
         assert env.step("add")[0].text == "total 1"
 
 
+def nested(depth: int) -> list[Any]:
+    outer: list[Any] = []
+    for _ in range(depth - 1):
+        outer = [outer]
+    return outer
+
+
+@pytest.mark.parametrize("depth", [150, 965])
+def test_an_action_that_is_nested_too_deeply_is_one_that_cannot_be_read(server: Any, depth: int) -> None:
+    env = tw.make(at(server))
+    env.reset(seed=0)
+    observation, _, terminated, _, info = env.step(ToolCall("x", {"a": nested(depth)}))
+    assert "nested too deeply" in observation.text
+    assert info["unparsed"] is True
+    assert not terminated
+    assert "not JSON" in env.step(ToolCall("x", {"a": {1, 2}}))[0].text
+    assert env.step(ToolCall("x", {"a": nested(99)}))[0].text == "total 1"
+
+
 def test_an_environment_behaves_as_one(server: Any) -> None:
     env = tw.make(at(server))
     with pytest.raises(ContractError, match="reset"):
@@ -254,6 +282,79 @@ def test_a_changed_environment_is_refused(server: Any) -> None:
         env.reset(seed=0)
 
 
+async def test_a_run_refuses_another_version_of_its_environment() -> None:
+    def start(port: int, **settings: Any) -> EnvironmentServer:
+        config = ServeConfig(isolation="thread", heartbeat=0.5, **settings)
+        server = EnvironmentServer([ID], config, tokens=[TOKEN], operator=OPERATOR, port=port)
+        LOOP.wait(server.start(), 60)
+        return server
+
+    tw.register(ID, Tally)
+    server = await asyncio.to_thread(start, 0)
+    try:
+        pool = await asyncio.to_thread(EnvPool.of, at(server))
+        first, second = await asyncio.gather(pool.take(), pool.take())
+        assert isinstance(first, SocketHost)
+        assert isinstance(second, SocketHost)
+        assert first.digest == second.digest
+        port = int(server.address.rpartition(":")[2])
+        await asyncio.to_thread(LOOP.wait, server.aclose(), 60)
+        server = await asyncio.to_thread(lambda: start(port, env_kwargs={"max_turns": 3}))
+        with pytest.raises(UsageError, match="have changed"):
+            await (await pool.take()).reset(task())  # refused by this client, or by the server if it is quicker
+        await pool.close()
+    finally:
+        await asyncio.to_thread(LOOP.wait, server.aclose(), 60)
+
+
+async def test_a_refused_fork_leaves_nothing_to_attach() -> None:
+    with serving(capacity=1) as server:
+        connection = Connection(server_address(server.address))
+        episode = RemoteEpisode(connection, ID, (await connection.hello()).environments[ID])
+        await episode.reset(task(), 10.0)
+        for _ in range(3):
+            with pytest.raises(InfrastructureError):
+                await episode.fork()
+        assert len(connection._state.episodes) == 1
+        await connection.close()
+
+
+# -- tokens -------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_goes_only_to_this_machine_and_to_named_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "_tokens", {})
+    monkeypatch.setenv("TURNWISE_TOKEN", "mine")
+    there = Address("gpu.example", 8765)
+    for host in ("localhost", "127.0.0.1", "127.3.2.1", "::1"):
+        assert Address(host, 1).token == "mine"
+    for host in ("gpu.example", "10.0.0.1", "127.0.0.1.example", "localhost.example", "0.0.0.0", "::2"):
+        assert Address(host, 1).token == ""
+    there.keep_token(None)
+    assert there.token == "mine", "connect() named this server"
+    there.keep_token("other")
+    there.keep_token(None)
+    assert there.token == "other"
+
+    addresses._tokens.clear()
+    monkeypatch.setenv("TURNWISE_TOKEN", "GPU.example:8765=a=b, [fd00::1]:1=six,127.0.0.1:1=one,plain")
+    assert there.token == "a=b"
+    assert Address("gpu.example", 8766).token == ""
+    assert Address("fd00::1", 1).token == "six"
+    assert [Address("127.0.0.1", port).token for port in (1, 2)] == ["one", "plain"]
+
+
+def test_a_server_that_got_no_token_is_refused_with_the_way_to_name_it(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addresses, "_loopback", lambda host: False)
+    place = server.address.removeprefix("ws://")
+    with pytest.raises(UsageError, match=f"refused the token.*set TURNWISE_TOKEN={place}=TOKEN"):
+        tw.make(at(server))
+    monkeypatch.setenv("TURNWISE_TOKEN", f"elsewhere:1=x,{place}={TOKEN}")
+    tw.make(at(server)).close()
+
+
 # -- faults of the network ----------------------------------------------------------------------------------------
 
 
@@ -349,6 +450,142 @@ def test_a_silent_server_is_a_broken_one() -> None:
         started = time.monotonic()
         asyncio.run(played())
         assert time.monotonic() - started < 60, "nothing hangs"
+
+
+HELLO = {"protocol": 1, "capacity": 1, "load": 0, "heartbeat": 5.0, "reattach": 5.0, "frame": 4096, "operator": True}
+HELLO |= {"environments": {ID: "0" * 16}}
+
+
+@contextlib.contextmanager
+def pretending(handle: Callable[[ServerConnection, int], Awaitable[None]], refuse: dict[int, int]) -> Iterator[str]:
+    """A server that says hello, and then does what ``handle`` does with the number of the connection.
+
+    It answers the connections in ``refuse`` with an HTTP status instead.
+    """
+    number = [0]
+
+    async def greet(socket: ServerConnection) -> None:
+        await socket.send(json.dumps({"event": "hello", "data": HELLO}))
+        await handle(socket, number[0])
+
+    def admit(socket: ServerConnection, _: Any) -> Response | None:
+        number[0] += 1
+        return socket.respond(refuse[number[0]], "") if number[0] in refuse else None
+
+    async def start() -> Any:
+        return await serve(greet, "127.0.0.1", 0, compression=None, process_request=admit)
+
+    async def stop() -> None:
+        server.close()
+
+    server = LOOP.wait(start())
+    try:
+        yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+    finally:
+        LOOP.wait(stop())
+
+
+async def answer(socket: ServerConnection, frame: Any) -> None:
+    await socket.send(json.dumps({"id": frame["id"], "ok": True, "data": {}}))
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 504])
+async def test_a_busy_proxy_is_infrastructure(status: int) -> None:
+    async def never(socket: ServerConnection, number: int) -> None:
+        await socket.close()
+
+    with pretending(never, {1: status}) as address, pytest.raises(InfrastructureError, match=f"HTTP {status}"):
+        await Connection(server_address(address)).hello()
+
+
+async def test_a_proxy_that_answers_while_the_server_restarts_does_not_end_the_run() -> None:
+    async def breaks_first(socket: ServerConnection, number: int) -> None:
+        async for text in socket:
+            if number == 1:
+                socket.transport.abort()
+            await answer(socket, json.loads(text))
+
+    with pretending(breaks_first, {2: 502, 3: 404}) as address:
+        connection = Connection(server_address(address))
+        assert await connection.ask("describe", {}) == {}
+        await connection.close()
+    with pretending(breaks_first, {2: 403}) as address:
+        connection = Connection(server_address(address))
+        with pytest.raises(UsageError, match="refuses this client"):
+            await connection.ask("describe", {})
+
+
+async def test_a_connection_that_breaks_after_its_handshake_is_not_replaced_in_a_loop() -> None:
+    opened = []
+
+    async def breaks(socket: ServerConnection, number: int) -> None:
+        opened.append(number)
+        socket.transport.abort()
+
+    with pretending(breaks, {}) as address:
+        connection = Connection(server_address(address))
+        with pytest.raises(EnvironmentDiedError, match="could not be reached again in 5 s"):
+            await asyncio.wait_for(connection.ask("describe", {}), 20)
+    assert 3 < len(opened) < 12, "the pause grows"
+
+
+async def test_a_server_that_cannot_read_a_request_fails_it() -> None:
+    async def unread(socket: ServerConnection, number: int) -> None:
+        async for _ in socket:
+            await socket.send(json.dumps({"id": None, "ok": False, "error": {"kind": "bad_frame", "message": "deep"}}))
+
+    with pretending(unread, {}) as address:
+        connection = Connection(server_address(address))
+        with pytest.raises(EnvironmentFailedError, match="cannot read a request: deep"):
+            await asyncio.wait_for(connection.ask("describe", {}), 5)
+        await connection.close()
+
+
+async def test_a_frame_that_is_too_large_fails_its_request_alone() -> None:
+    async def picky(socket: ServerConnection, number: int) -> None:
+        async for text in socket:
+            if len(text) > 1000:
+                await socket.close(1009)
+            elif number > 1:
+                await answer(socket, json.loads(text))
+
+    with pretending(picky, {}) as address:
+        connection = Connection(server_address(address))
+        small, large = (asyncio.create_task(connection.ask("describe", {"env": "x" * size})) for size in (10, 2000))
+        with pytest.raises(RequestError, match="accepts fewer"):
+            await asyncio.wait_for(large, 5)
+        assert await asyncio.wait_for(small, 5) == {}
+        await connection.close()
+
+
+async def test_an_answer_that_is_too_large_fails_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LARGEST_ANSWER", 10_000)
+    with serving() as server:
+        connection = Connection(server_address(server.address))
+        episode = RemoteEpisode(connection, ID, (await connection.hello()).environments[ID])
+        await episode.reset(task(), 10.0)
+        with pytest.raises(EnvironmentFailedError, match="answer of over 10000 bytes"):
+            await asyncio.wait_for(episode.step(Action("large 20000")), 5)
+        assert (await episode.step(Action("add")))[0].text == "total 1"
+        await connection.close()
+
+
+async def test_episodes_that_fit_in_no_single_frame_are_attached_again() -> None:
+    with serving(capacity=64, frame=1024) as server:
+        connection = Connection(server_address(server.address))
+        digest = (await connection.hello()).environments[ID]
+        episodes = [RemoteEpisode(connection, ID, digest) for _ in range(40)]
+        for seed, episode in enumerate(episodes):
+            await episode.reset(task(seed), 10.0)
+        socket = connection._state.socket
+        assert socket is not None
+        socket.transport.abort()
+        assert (await asyncio.wait_for(episodes[0].step(Action("add")), 5))[0].text == "total 1"
+        end = time.monotonic() + 10
+        while not all(each.connection is not None for each in server.episodes._open.values()):
+            assert time.monotonic() < end
+            await asyncio.sleep(0.01)
+        await connection.close()
 
 
 @pytest.mark.slow
