@@ -197,9 +197,8 @@ class RemotePool(EnvPool, ABC):
 
 def width(pool: EnvPool, options: RunOptions) -> int:
     """Return how many episodes a run plays at a time."""
-    if isinstance(pool, RemotePool):
-        return pool.width
-    return options.concurrency if pool.places is None else min(options.concurrency, pool.places)
+    wanted = pool.width if isinstance(pool, RemotePool) else options.concurrency
+    return wanted if pool.places is None else min(wanted, pool.places)
 
 
 def runs_inline(kind: type[TurnEnv]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import importlib.metadata
@@ -12,7 +13,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
+from ...errors import EnvironmentFailedError, InfrastructureError, RequestError, UsageError
 from ...logs import event
 from ...rollouts.hosts import Host, late
 from ...rollouts.pool import EnvPool
@@ -71,20 +72,23 @@ class Served:
 
     async def _question(self, verb: str, argument: Any = None) -> Any:
         async with self._asking:
-            host = self._asked or await self.pool.take()
-            self._asked = None  # until it has answered: a host that fails gets no further question
-            try:
-                answer = await timed(host, host.describe() if verb == "describe" else host.instance(argument), verb, 60)
-            except UsageError:
-                self._asked = host
-                raise
-            except BaseException as error:
-                if self.description and isinstance(error, TurnwiseError):  # ``open`` reports its own
-                    event(LOG, "environment failed", f"{type(error).__name__}: {error}", {"verb": verb})
-                self.pool.give(host, reusable=False)
-                raise
+            kept, self._asked = self._asked, None  # until it has answered: a host that fails gets no further question
+            if kept is not None:
+                with contextlib.suppress(InfrastructureError):  # its process may have died while it was idle
+                    return await self._put(kept, verb, argument)
+            return await self._put(await self.pool.take(), verb, argument)
+
+    async def _put(self, host: Host, verb: str, argument: Any) -> Any:
+        try:
+            answer = await timed(host, host.describe() if verb == "describe" else host.instance(argument), verb, 60)
+        except UsageError:
             self._asked = host
-            return answer
+            raise
+        except BaseException:
+            self.pool.give(host, reusable=False)
+            raise
+        self._asked = host
+        return answer
 
 
 async def timed(host: Host, call: Any, verb: str, seconds: float) -> Any:

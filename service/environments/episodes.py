@@ -242,6 +242,9 @@ class Episodes:
     async def _act(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
         stepped = await self._ask(episode, lambda host: host.step(action), "step")
         episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
+        if episode.over:
+            async with episode.acting:  # a fork that the client requested before comes first
+                await self._vacate(episode)
         return stepped_to_json(stepped)
 
     async def _fork(self, episode: ServedEpisode, made: ServedEpisode) -> dict[str, Any]:
@@ -288,7 +291,9 @@ class Episodes:
         async with episode.acting:
             if episode.begun is not None and not episode.begun.done():
                 await _shared(episode.begun)
-            if (host := episode.host) is None:
+            if (host := episode.host) is None and episode.over:
+                raise RequestError("the episode has ended; start another one", code="conflict")
+            if host is None:
                 raise RequestError(f"the episode has failed: {episode.failed or 'it did not start'}", code="lost")
             try:
                 return await timed(host, call(host), verb, self._config.env_timeout)
@@ -329,6 +334,10 @@ class Episodes:
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
+        await self._vacate(episode)
+
+    async def _vacate(self, episode: ServedEpisode) -> None:
+        """Give the environment of an episode back, and free its place."""
         host, episode.host = episode.host, None
         if host is None:
             return

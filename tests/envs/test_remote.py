@@ -452,8 +452,8 @@ def test_a_silent_server_is_a_broken_one() -> None:
         assert time.monotonic() - started < 60, "nothing hangs"
 
 
-HELLO = {"protocol": 1, "capacity": 1, "load": 0, "heartbeat": 5.0, "reattach": 5.0, "frame": 4096, "operator": True}
-HELLO |= {"environments": {ID: "0" * 16}}
+HELLO: dict[str, Any] = {"protocol": 1, "capacity": 1, "load": 0, "heartbeat": 5.0, "reattach": 5.0, "frame": 4096}
+HELLO |= {"operator": True, "environments": {ID: "0" * 16}}
 
 
 @contextlib.contextmanager
@@ -476,11 +476,11 @@ def pretending(handle: Callable[[ServerConnection, int], Awaitable[None]], refus
         return await serve(greet, "127.0.0.1", 0, compression=None, process_request=admit)
 
     async def stop() -> None:
-        server.close()
+        listening.close()
 
-    server = LOOP.wait(start())
+    listening = LOOP.wait(start())
     try:
-        yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+        yield f"ws://127.0.0.1:{next(iter(listening.sockets)).getsockname()[1]}"
     finally:
         LOOP.wait(stop())
 

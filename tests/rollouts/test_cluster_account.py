@@ -226,7 +226,8 @@ async def test_a_failure_after_an_action_stays_where_its_worker_is_retired(clust
 
     async def grow(worker: LiveWorker, lease: Lease) -> bytes:
         made.workers.retire(worker, "it uses too much memory")
-        return await play(worker, lease)
+        played: bytes = await play(worker, lease)
+        return played
 
     made.play = grow
     (episode,) = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:1])]
@@ -242,7 +243,8 @@ async def test_failures_after_an_action_close_no_place(cluster_pool_of: Any, fat
 
     async def fail_in_the_north(worker: LiveWorker, lease: Lease) -> bytes:
         made.fates = itertools.repeat(fate if worker.node == "north" else "plays")
-        return await play(worker, lease)
+        played: bytes = await play(worker, lease)
+        return played
 
     made.play = fail_in_the_north
     options = RunOptions(group_size=4, concurrency=1)
@@ -263,7 +265,8 @@ async def test_an_episode_that_kills_its_workers_takes_no_others_along(cluster_p
             await asyncio.sleep(0)
         if lease.request.episode_id == company[0][0]:
             made.fates = itertools.chain(["dies"], made.fates)
-        return await play(worker, lease)
+        played: bytes = await play(worker, lease)
+        return played
 
     made.play = kill
     async with asyncio.timeout(30):
