@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ...envs.messages import Action
@@ -17,6 +16,7 @@ from ...rollouts.hosts import Host
 from ...tasks.spec import TaskSpec
 from .catalog import Served, timed
 from .places import Places
+from .served_episode import ServedEpisode
 from .settings import ServeConfig
 
 LOG = logging.getLogger(__name__)
@@ -25,45 +25,6 @@ FAILED = 256
 """Number of failed episodes that say why they failed; older ones are forgotten, so that a flood fills no memory."""
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame does not start them again."""
-
-
-@dataclass(slots=True, eq=False)
-class ServedEpisode:
-    """One episode.
-
-    Args:
-        id: id, which only its client knows.
-        client: digest of the client's token.
-        served: its environment.
-        task: its task.
-        connection: connection that its client used last; ``None`` after a broken socket.
-    """
-
-    id: str
-    client: str
-    served: Served
-    task: TaskSpec
-    connection: object | None
-    touched: float = 0.0
-    host: Host | None = None
-    turn: int = 0
-    played: int = 0
-    """Number of actions that the environment has answered; ``turn`` may be one ahead."""
-    over: bool = False
-    related: bool = False
-    """Whether it has forks or is one: they may share a process, which no other episode gets."""
-    parent: str = ""
-    """Id of the episode of which it is a fork."""
-    waiting: bool = False
-    """Whether it waits for a place."""
-    begun: asyncio.Task[dict[str, Any]] | None = None
-    last: tuple[int, Action, asyncio.Task[dict[str, Any]]] | None = None
-    """The last turn, its action and its answer."""
-    forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
-    calls: set[asyncio.Task[Any]] = field(default_factory=set)
-    acting: asyncio.Lock = field(default_factory=asyncio.Lock)
-    failed: str = ""
-    """Reason for which the server gave up the environment."""
 
 
 class Episodes:

@@ -20,7 +20,8 @@ from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.spec import TaskSpec
 from .access import Client
 from .catalog import Served
-from .episodes import Episodes, ServedEpisode
+from .episodes import Episodes
+from .served_episode import ServedEpisode
 
 CODES = {"full": "CAPACITY_REACHED", "draining": "CAPACITY_REACHED", "bad_frame": "VALIDATION_ERROR"}
 CODES |= {"invalid_request": "VALIDATION_ERROR", "body_too_large": "VALIDATION_ERROR"}

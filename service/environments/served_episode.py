@@ -1,0 +1,51 @@
+"""``ServedEpisode``: the state of one episode on a server."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...envs.messages import Action
+from ...rollouts.hosts import Host
+from ...tasks.spec import TaskSpec
+from .catalog import Served
+
+
+@dataclass(slots=True, eq=False)
+class ServedEpisode:
+    """One episode.
+
+    Args:
+        id: id, which only its client knows.
+        client: digest of the client's token.
+        served: its environment.
+        task: its task.
+        connection: connection that its client used last; ``None`` after a broken socket.
+    """
+
+    id: str
+    client: str
+    served: Served
+    task: TaskSpec
+    connection: object | None
+    touched: float = 0.0
+    host: Host | None = None
+    turn: int = 0
+    played: int = 0
+    """Number of actions that the environment has answered; ``turn`` may be one ahead."""
+    over: bool = False
+    related: bool = False
+    """Whether it has forks or is one: they may share a process, which no other episode gets."""
+    parent: str = ""
+    """Id of the episode of which it is a fork."""
+    waiting: bool = False
+    """Whether it waits for a place."""
+    begun: asyncio.Task[dict[str, Any]] | None = None
+    last: tuple[int, Action, asyncio.Task[dict[str, Any]]] | None = None
+    """The last turn, its action and its answer."""
+    forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
+    calls: set[asyncio.Task[Any]] = field(default_factory=set)
+    acting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    failed: str = ""
+    """Reason for which the server gave up the environment."""
