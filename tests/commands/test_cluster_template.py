@@ -51,10 +51,21 @@ class Slurm:
         env = {"PATH": path, "SLURM_JOB_ID": "70007", "SLURM_JOB_NODELIST": "n"}
         return subprocess.Popen(["bash", "job.sh"], cwd=self.folder, env=env)
 
-    def calls(self, name: str) -> list[str]:
-        """The calls of a command."""
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [line for line in lines if line.startswith(f"{name} ")]
+    def calls(self, name: str, count: int = 0) -> list[str]:
+        """The calls of a command, once there are ``count``: one in the background may still be starting."""
+        for _ in range(600):
+            lines = self.log.read_text().splitlines() if self.log.exists() else []
+            found = [line for line in lines if line.startswith(f"{name} ")]
+            if len(found) >= count:
+                break
+            time.sleep(0.1)
+        return found
+
+
+def traps_term(pid: int) -> bool:
+    """Whether a process has a handler for SIGTERM."""
+    mask = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt"))
+    return bool(int(mask.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def test_the_slurm_script_starts_a_cluster_and_the_run(run: Run, tmp_path: Path) -> None:
@@ -66,7 +77,7 @@ def test_the_slurm_script_starts_a_cluster_and_the_run(run: Run, tmp_path: Path)
     slurm = Slurm(tmp_path)
     assert slurm.start(script).wait(60) == 0
 
-    heads = [call for call in slurm.calls("ray") if "--head" in call]
+    heads = [call for call in slurm.calls("ray", count=3) if "--head" in call]
     joins = [call for call in slurm.calls("ray") if "--address=10.0.0.1:20007" in call]
     assert (len(heads), len(joins)) == (1, 2), "one head, and a node for each other host"
     assert "--node-ip-address=10.0.0.1 --port=20007" in heads[0]
@@ -97,14 +108,15 @@ def test_the_slurm_script_gives_up_when_the_nodes_lack_something(run: Run, tmp_p
 
 
 def test_before_the_time_limit_the_run_is_told_and_the_job_is_queued_again(run: Run, tmp_path: Path) -> None:
-    busy = "if [[ $1 == train ]]; then trap 'echo turnwise saved >> log; exit 130' TERM; while :; do :; done; fi"
+    saved = "trap 'echo turnwise saved >> log; exit 130' TERM"
+    busy = f"if [[ $1 == train ]]; then {saved}; echo trains now >> log; while :; do :; done; fi"
     slurm = Slurm(tmp_path, turnwise=busy)
     process = slurm.start(rendered(run, "slurm", "loop-maze"))
+    slurm.calls("trains", count=1)
     for _ in range(600):
-        if [call for call in slurm.calls("turnwise") if "train" in call]:
+        if traps_term(process.pid):
             break
-        time.sleep(0.05)
-    time.sleep(0.3)
+        time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
 
     assert process.wait(60) == 0
