@@ -11,6 +11,7 @@ import random
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -589,7 +590,8 @@ async def test_episodes_that_fit_in_no_single_frame_are_attached_again() -> None
 
 
 @pytest.mark.slow
-def test_a_killed_worker_fails_its_episode_alone_and_the_runner_replays_it() -> None:
+def test_a_killed_worker_fails_its_episode_alone_and_the_runner_replays_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))  # where the server's processes find this module
     tw.register(ID, Tally)
     with serving(isolation="process", capacity=2) as server, Raw(server) as client:
         dies, works = client.reset(0), client.reset(1)
