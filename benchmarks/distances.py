@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import turnwise as tw
+from turnwise.envs.plain_json import plain
 from turnwise.evals.sampling import sample_tasks
 from turnwise.loop_thread import LoopThread
-from turnwise.rollouts.columns import plain
 from turnwise.rollouts.pool import EnvPool
 from turnwise.service.environments.server import EnvironmentServer
 from turnwise.service.environments.settings import ServeConfig

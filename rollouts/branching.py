@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
 from ..agents.agent import Agent
-from ..errors import EnvironmentTimeoutError, InfrastructureError
+from ..errors import InfrastructureError
 from ..tasks.spec import TaskSpec
 from .episode import Episode, Fork, Outcome
 from .episode_request import EpisodeRequest
 from .episode_run import EpisodeRun
 from .episode_state import EpisodeState, HostProvider, RolloutObserver
-from .hosts import Host
+from .hosts import Host, in_time
 from .options import RunOptions
 from .playing import with_retries
 from .pool import EnvPool, RemotePool, width
@@ -283,14 +283,7 @@ async def forked(host: Host, options: RunOptions) -> Host:
         InfrastructureError: forking failed.
         ContractError: the environment cannot be forked at all.
     """
-    limit = options.env_timeout
-    try:
-        async with asyncio.timeout(limit) as deadline:
-            return await host.fork()
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        raise EnvironmentTimeoutError(f"no answer to fork after {limit:g} s (env_timeout)") from None
+    return await in_time(host.fork(), "fork", options.env_timeout)
 
 
 async def refuse_unforkable(pool: EnvPool, task: TaskSpec, options: RunOptions) -> None:

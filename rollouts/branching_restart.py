@@ -9,7 +9,6 @@ continuation is trained. Their rewards are the same for all attempts of the grou
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +25,7 @@ from .branching import Forks, Paths, Slot, together
 from .episode import Episode, Fork, Outcome, Turn
 from .episode_run import EpisodeRun
 from .episode_state import EpisodeState
-from .hosts import Host, late
+from .hosts import Host, in_time
 from .repeating import repeated
 from .step_values import state_returns
 from .store import load_episodes
@@ -161,13 +160,7 @@ async def _reached(prefix: Prefix, paths: Paths, host: Host) -> EpisodeState:
     )
 
     async def timed(call: Awaitable[Any], verb: str) -> Any:
-        try:
-            async with asyncio.timeout(limit) as deadline:
-                return await call
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            raise late(verb, limit) from None
+        return await in_time(call, verb, limit)
 
     if not await repeated(turns, here.observation, paths.root.task, host, timed):
         raise UsageError(

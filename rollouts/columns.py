@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
+from ..envs.plain_json import plain
 from ..errors import ContractError, StoreError
 from ..inference.policy import Finish
 from ..tasks.score import Score
@@ -285,12 +286,3 @@ def _json(value: Mapping[str, Any], where: str) -> str:
         return json.dumps(dict(value), default=plain)
     except (TypeError, ValueError) as error:
         raise ContractError(f"{where} is not JSON: {error}; record text, numbers, lists and dicts only") from None
-
-
-def plain(value: Any) -> Any:
-    """Convert numpy scalars and arrays, and mappings other than dicts, to JSON types."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} {value!r:.60}")

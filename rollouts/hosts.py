@@ -13,7 +13,7 @@ import queue
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self, TypeVar, cast
 
 from ..envs.asked import asked
@@ -256,6 +256,21 @@ class Worker:
 def late(verb: str, seconds: float | None) -> EnvironmentTimeoutError:
     """Return the error for an environment that did not answer in time."""
     return EnvironmentTimeoutError(f"no answer to {verb} after {seconds:g} s (env_timeout)")
+
+
+async def in_time(call: Awaitable[T], verb: str, seconds: float | None) -> T:
+    """Return what a call of an environment returns in time.
+
+    Raises:
+        EnvironmentTimeoutError: it does not return in time; abandon the host.
+    """
+    try:
+        async with asyncio.timeout(seconds) as deadline:
+            return await call
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        raise late(verb, seconds) from None
 
 
 def perform(env: TurnEnv, verb: str, argument: Any) -> Any:

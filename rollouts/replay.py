@@ -11,9 +11,9 @@ from typing import Any
 from ..agents.agent import CHAT_API
 from ..envs.base import TurnEnv
 from ..envs.messages import Observation
+from ..envs.plain_json import plain
 from ..envs.registry import create
 from ..errors import UsageError
-from .columns import plain
 from .episode import UNANSWERED, Episode, Outcome
 from .hosts import CLOSING_GRACE, Worker, perform
 from .options import ENV_TIMEOUT

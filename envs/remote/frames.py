@@ -20,6 +20,7 @@ from ...errors import ContractError, EnvironmentFailedError, RequestError
 from ...tasks.score import Score
 from ..base import Reset, Stepped
 from ..messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
+from ..plain_json import plain
 from ..tools import Tool
 
 PROTOCOL = 1
@@ -86,15 +87,6 @@ def decode(text: str | bytes) -> dict[str, Any]:
     if not isinstance(frame, dict):
         raise RequestError(f"a frame must be a JSON object, not {type(frame).__name__}", code="bad_frame")
     return frame
-
-
-def plain(value: Any) -> Any:
-    """Convert numpy scalars and arrays, and mappings other than dicts, to JSON types."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} {value!r:.60}")
 
 
 def of(value: Any, kind: type[T], name: str) -> T:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ...errors import EnvironmentFailedError, InfrastructureError, RequestError, UsageError
 from ...logs import event
-from ...rollouts.hosts import Host, late
+from ...rollouts.hosts import Host, in_time
 from ...rollouts.pool import EnvPool
 from ...tasks.rng import stable_hash
 from ...tasks.spec import TaskSpec
@@ -80,7 +80,7 @@ class Served:
 
     async def _put(self, host: Host, verb: str, argument: Any) -> Any:
         try:
-            answer = await timed(host, host.describe() if verb == "describe" else host.instance(argument), verb, 60)
+            answer = await in_time(host.describe() if verb == "describe" else host.instance(argument), verb, 60)
         except UsageError:
             self._asked = host
             raise
@@ -89,21 +89,6 @@ class Served:
             raise
         self._asked = host
         return answer
-
-
-async def timed(host: Host, call: Any, verb: str, seconds: float) -> Any:
-    """Return what a call of an environment returns in time.
-
-    Raises:
-        EnvironmentTimeoutError: it does not return in time; abandon the host.
-    """
-    try:
-        async with asyncio.timeout(seconds) as deadline:
-            return await call
-    except TimeoutError:
-        if not deadline.expired():
-            raise
-        raise late(verb, seconds) from None
 
 
 class Catalog:

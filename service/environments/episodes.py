@@ -12,9 +12,9 @@ from ...envs.messages import Action
 from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
 from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
 from ...logs import event
-from ...rollouts.hosts import Host
+from ...rollouts.hosts import Host, in_time
 from ...tasks.spec import TaskSpec
-from .catalog import Served, timed
+from .catalog import Served
 from .places import Places
 from .served_episode import ServedEpisode
 from .settings import ServeConfig
@@ -193,7 +193,7 @@ class Episodes:
             pool = episode.served.pool
             episode.host = await asyncio.wait_for(pool.take(), self._config.env_timeout)
             host = episode.host
-            observation, info = await timed(host, host.reset(episode.task), "reset", self._config.env_timeout)
+            observation, info = await in_time(host.reset(episode.task), "reset", self._config.env_timeout)
             return reset_to_json(observation, info, host.tools)
         except BaseException as error:
             _log("reset", error)
@@ -257,7 +257,7 @@ class Episodes:
             if host is None:
                 raise RequestError(f"the episode has failed: {episode.failed or 'it did not start'}", code="lost")
             try:
-                return await timed(host, call(host), verb, self._config.env_timeout)
+                return await in_time(call(host), verb, self._config.env_timeout)
             except UsageError as error:
                 _log(verb, error)
                 raise
