@@ -235,6 +235,8 @@ def test_difference_to_an_unknown_interval_is_unknown() -> None:
     assert square_and_add(student([1.0]), student([0.0, 1.0])).low is None
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 @given(counts=COUNTS)
 def test_a_run_compared_with_itself_shows_no_difference(counts: tuple[int, int]) -> None:
     assert not square_and_add(wilson(*counts), wilson(*counts)).excludes_zero

@@ -137,6 +137,7 @@ def build(package: Path, folder: Path, backend: Backend, limit: int | None = Non
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_package_becomes_tasks_that_can_be_played(package: Path, folder: Path, backend: Backend) -> None:
     told = build(package, folder, backend)
     assert told[-1].tried == told[-1].total

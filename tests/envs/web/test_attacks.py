@@ -36,7 +36,7 @@ def begun() -> Iterator[Callable[[str, int], WebEnv]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [2, 5])
+@pytest.mark.parametrize("level", [2, pytest.param(5, marks=pytest.mark.shift)])
 def test_every_attempt_is_scored(begun: Callable[[str, int], WebEnv], level: int) -> None:
     env = begun("turnwise/WebHTML-v1", level)
     assert len(env.attacks()) >= 35

@@ -155,6 +155,7 @@ def test_at_the_optimum_the_rewards_are_shaped_by_a_potential() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_resumed_run_is_bitwise_the_same(tmp_path: Path, cloned: Path) -> None:
     on_policy.train(running(tmp_path / "straight", cloned / "model", "istar", steps=3))
     on_policy.train(running(tmp_path / "parts", cloned / "model", "istar", steps=2))

@@ -424,6 +424,7 @@ def test_the_on_policy_script_overlaps_too(tmp_path: Path, cloned: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_loss_that_is_no_number_ends_an_overlapped_run_and_keeps_the_checkpoint(
     tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,7 @@ def test_every_step_of_a_run_has_the_numbers_and_a_chosen_one_a_trace(cloned: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_trace_writes_nothing_but_json_to_standard_error_in_json(tmp_path: Path) -> None:
     program = (
         "import pathlib, sys, torch\nfrom turnwise.logs import log_to_stderr\n"

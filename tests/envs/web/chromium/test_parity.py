@@ -153,6 +153,8 @@ async def transcript(seed: int) -> list[str]:
     return said
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_episodes_among_others_are_the_same() -> None:
     found = await asyncio.gather(*(transcript(seed) for seed in (5, *range(100, 100 + AMONG), 5)))
     assert found[0] == found[-1]

@@ -120,6 +120,7 @@ async def test_a_browser_that_nobody_has_any_more_is_closed(pools: Callable[...,
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 async def test_many_episodes_do_not_grow(pools: Callable[..., Pool]) -> None:
     pool = pools(ready=0)
     kept = await opened(pool)

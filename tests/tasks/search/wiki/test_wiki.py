@@ -98,6 +98,7 @@ def test_there_are_pages_of_every_trouble() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_at_most_two_have_one_name_and_their_sorts_differ() -> None:
     for number in range(40):
         shared: dict[tuple[str, str], set[str]] = {}
