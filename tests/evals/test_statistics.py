@@ -25,6 +25,8 @@ from turnwise.evals.statistics import (
     wilson,
 )
 
+from ..shifts import core_sample
+
 COUNTS = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
@@ -312,7 +314,7 @@ def test_a_single_unit_has_no_interval_and_equal_ones_no_width() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tasks", "attempts"), [(10, 4), (20, 1), (40, 1), (100, 3)])
+@pytest.mark.parametrize(("tasks", "attempts"), core_sample([(10, 4), (20, 1), (40, 1), (100, 3)], 2, key="cover"))
 @pytest.mark.parametrize("kind", ["normal", "turns", "exponential"])
 def test_intervals_of_a_mean_over_tasks_cover_it(kind: str, tasks: int, attempts: int) -> None:
     """``turns``: tasks differ in difficulty, and an attempt pays −1 a turn, up to a limit of 20."""

@@ -137,6 +137,7 @@ def _gradient(
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_hundred_turns_with_a_workspace_rebuilt_are_exact(tmp_path: Path) -> None:
     """IterResearch: task, report, last action and result; every turn a row, scored by the trainer as it was sampled."""
     model, tokenizer = nano()

@@ -91,6 +91,8 @@ async def test_it_runs_sandboxes_and_nothing_of_it_stays(engine: Path) -> None:
     assert "nothing is stopped" in script("stop-docker", engine).stdout
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_an_engine_that_crashes_is_no_result_and_leaves_nothing_running(engine: Path) -> None:
     backend = DockerBackend(engine=f"unix://{engine}/docker.sock")
     sandbox = await backend.create()

@@ -82,6 +82,7 @@ async def test_a_browser_that_dies_takes_only_its_own_episodes(pools: Callable[.
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 async def test_a_browser_is_replaced_after_so_many_contexts_and_ends_with_its_last(pools: Callable[..., Pool]) -> None:
     pool = pools(ready=0, contexts=2)
     one, two, three = [await opened(pool) for _ in range(3)]
