@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import re
 import signal
@@ -155,6 +156,21 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     ids = Counter(episode.episode_id for episode in load_episodes(tmp_path / "cut"))
     assert set(ids.values()) == {1}, "no episode is played twice"
     assert set(ids) == {episode.episode_id for episode in load_episodes(tmp_path / "whole")}
+
+
+def test_a_refused_evaluation_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its store would look like that of an interrupted one."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # no Ray, which is found out late
+    refused = config(n=2, rollouts={"engine": "ray"})
+    run_evaluation(config(n=2), OracleAgent(), store=tmp_path / "played" / "episodes", env=OneDoor)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "note.txt").touch()
+    for out, resume in (("new", False), ("new", True), ("mine", False), ("played", True)):
+        with pytest.raises(UsageError, match="needs Ray"):
+            run_evaluation(refused, OracleAgent(), store=tmp_path / out / "episodes", env=OneDoor, resume=resume)
+    assert not (tmp_path / "new").exists()
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["note.txt"], "a user's own file stays"
+    assert len(load_episodes(tmp_path / "played" / "episodes")) == 2, "episodes of an earlier evaluation stay"
 
 
 def test_ctrl_c_before_anything_was_scored_stays_ctrl_c(tmp_path: Path) -> None:
