@@ -15,7 +15,7 @@ import sys
 
 FACADES = ("agents", "envs", "evals", "inference", "rollouts", "sandboxes", "service", "tasks", "trainers")
 USUAL = "asyncio, json, pydantic"
-"""What a program of this kind imports anyway."""
+"""Packages that a program of this kind imports anyway."""
 MODULES = (USUAL, "numpy", "gymnasium", "turnwise", *(f"turnwise.{facade}" for facade in FACADES))
 CODE = """
 import time
