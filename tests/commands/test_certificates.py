@@ -71,7 +71,7 @@ def test_another_file_or_other_options_are_refused(path: Path, tmp_path: Path) -
         opened(path, resume=False)
     for options in ({"quick": False}, {"seed": 1}):
         with pytest.raises(UsageError, match="was made with"):
-            opened(path, **options)  # type: ignore[arg-type]
+            opened(path, **options)
     (tmp_path / "other.jsonl").write_text('{"name": "a"}\n')
     with pytest.raises(UsageError, match="line 1: not a certificate"):
         opened(tmp_path / "other.jsonl")

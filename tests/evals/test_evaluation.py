@@ -221,9 +221,9 @@ def test_another_model_in_the_same_folder_is_another_evaluation(tmp_path: Path) 
     model = tmp_path / "model"
     model.mkdir()
     (model / "model.safetensors").write_bytes(b"first")
-    begun = config(policy=str(model), n=4)
-    run_evaluation(begun, OracleAgent(), store=tmp_path / "store", env=OneDoor)
-    longer = begun.model_copy(update={"n": 8})
+    first = config(policy=str(model), n=4)
+    run_evaluation(first, OracleAgent(), store=tmp_path / "store", env=OneDoor)
+    longer = first.model_copy(update={"n": 8})
     run_evaluation(longer, OracleAgent(), store=tmp_path / "store", env=OneDoor, resume=True)
     (model / "model.safetensors").write_bytes(b"second")  # training went on
     with pytest.raises(StoreError, match="belongs to another run: model is"):
