@@ -6,15 +6,18 @@ import itertools
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from gymnasium.envs.registration import load_env_creator
 
 from ..envs.certify.certify import LAWS
 from ..envs.certify.certify import certify as try_laws
 from ..envs.certify.report import Certificate, Verdict
+from ..envs.contract import Contract
 from ..envs.named import environment
 from ..envs.registry import entries, find
 from ..envs.remote.address import is_remote
@@ -100,7 +103,7 @@ def certify(
 
 
 def _chosen(ids: list[str], everything: bool) -> list[str]:
-    """Return what to certify; complain about ids of ``--all`` whose packages are missing."""
+    """Return what to certify; report ids of ``--all`` whose packages are missing, or that are exempt from every law."""
     if bool(ids) == everything:
         raise UsageError("name at least one environment to certify, or use --all (not both)")
     for name in ids:
@@ -110,7 +113,22 @@ def _chosen(ids: list[str], everything: bool) -> list[str]:
     skipped = {name: why for name in names if everything and (why := find(name).lacks)}
     for name, why in skipped.items():
         complain(f"{name} is NOT certified: it {why}")
-    return [name for name in names if name not in skipped]
+    exempt = {name: why for name in names if everything and name not in skipped and (why := _exempt(name))}
+    for why, count in Counter(exempt.values()).items():
+        remark().print(f"{count} environments are exempt from every law: {why}", markup=False)
+    return [name for name in names if name not in skipped and name not in exempt]
+
+
+def _exempt(name: str) -> str:
+    """Return why one of Turnwise's own ids is exempt from every law; others are imported in their own process alone."""
+    entry = find(name)
+    if entry.source != "turnwise" or not isinstance(entry.entry_point, str):
+        return ""
+    try:
+        contract: Contract = getattr(load_env_creator(entry.entry_point), "contract", Contract())
+    except ImportError:  # the law ``begins`` reports it
+        return ""
+    return contract.exempt.get("all", "")
 
 
 def _kept(out: Path | None, quick: bool, seed: int, resume: bool) -> CertificateFile | None:
