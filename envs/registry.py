@@ -18,7 +18,7 @@ from gymnasium.envs.registration import registry as gymnasium_registry
 
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .author_line import at, author_line
-from .remote.address import is_remote, remote_id
+from .remote.address import is_remote, meant_as_remote, remote_id
 
 if TYPE_CHECKING:
     from .base import TurnEnv
@@ -193,6 +193,8 @@ def find(id: str) -> Entry:
         raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:
         return _entries[id]
+    if meant := meant_as_remote(id):
+        raise UnknownEnvironmentError(f"{id!r} is not an id of an environment on a server; {meant}")
     near = nearest(id, list(_entries))
     hint = f" Did you mean {', '.join(near)}?" if near else ""
     raise UnknownEnvironmentError(

@@ -39,7 +39,7 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "told"),
+    ("name", "changes", "message"),
     [
         ("arpo", {"branching": None}, r"arpo gives credit to what branching.strategy = 'entropy' plays, not None"),
         ("arpo", {"branching": {"strategy": "vine"}}, "plays, not 'vine'"),
@@ -52,8 +52,8 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
         ("vine-ppo", {"agent": {"program": "true"}}, "a program cannot be forked there: leave one out"),
     ],
 )
-def test_what_does_not_go_together_is_refused(name: str, changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(pydantic.ValidationError, match=told):
+def test_what_does_not_go_together_is_refused(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(pydantic.ValidationError, match=message):
         config(name, **changes)
 
 

@@ -93,10 +93,10 @@ def test_what_blind_play_scores_is_reported_and_breaks_nothing() -> None:
 
 def test_a_verdict_says_how_to_see_the_fault_again() -> None:
     faulty = next(cls for cls, law, _ in FAULTS if law == "seeds_matter")
-    told = str(certify(faulty, quick=True, laws=["seeds_matter"]))
-    assert "NOT certified" in told
-    assert "the law: different seeds give different episodes" in told
-    assert "reproduce: reset(seed=0)" in told
+    report = str(certify(faulty, quick=True, laws=["seeds_matter"]))
+    assert "NOT certified" in report
+    assert "the law: different seeds give different episodes" in report
+    assert "reproduce: reset(seed=0)" in report
 
 
 def test_another_seed_tries_other_tasks_and_reproduces_itself() -> None:

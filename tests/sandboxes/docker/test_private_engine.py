@@ -140,6 +140,6 @@ def test_a_machine_without_an_engine_is_told_what_to_install(folder: Path, tmp_p
     tools.mkdir()
     for name in ("bash", "env", "realpath", "sha256sum", "cut", "dirname"):
         (tools / name).symlink_to(str(shutil.which(name)))
-    told = script("start-docker", folder, PATH=str(tools))
-    assert told.returncode == 1
-    assert "scripts/install-sandboxes" in told.stderr
+    refused = script("start-docker", folder, PATH=str(tools))
+    assert refused.returncode == 1
+    assert "scripts/install-sandboxes" in refused.stderr

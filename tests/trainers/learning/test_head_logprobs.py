@@ -277,7 +277,7 @@ def test_the_kernels_compute_in_tritons_interpreter_what_torch_computes() -> Non
     """In a process of its own: the interpreter is chosen when the kernels are defined."""
     pytest.importorskip("triton", reason="TRITON IS NOT INSTALLED: the kernels for GPUs were not checked")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", TRITON_CASES], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    assert told.stdout.strip() == "ok", told.stderr
+    assert finished.stdout.strip() == "ok", finished.stderr

@@ -89,8 +89,10 @@ def test_resumed_it_is_over_and_with_more_patience_it_goes_on(tmp_path: Path, cl
     longer = loop.train(unmoved(tmp_path / "run", cloned, eval={"patience": 3}, resume=True))
     assert longer.steps == whole.steps == 3
     for metric in ("return", "eval/return"):
-        told = [[line.get(metric) for line in read_metrics(each.folder / "metrics.jsonl")] for each in (whole, longer)]
-        assert told[0] == told[1], "a run that was stopped and continued is the run that was not"
+        curves = [
+            [line.get(metric) for line in read_metrics(each.folder / "metrics.jsonl")] for each in (whole, longer)
+        ]
+        assert curves[0] == curves[1], "a run that was stopped and continued is the run that was not"
 
 
 @pytest.mark.slow

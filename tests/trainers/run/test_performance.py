@@ -29,8 +29,8 @@ from .. import small
 
 SIZES = [(3, 5), (9, 2), (4, 4)]
 """Context and sampled tokens of each row."""
-ROWS: Any = pack_utterances([Utterance((1,) * told, (2,) * said, (-1.0,) * said) for told, said in SIZES])
-LENGTHS = [told + said for told, said in SIZES]
+ROWS: Any = pack_utterances([Utterance((1,) * prompt_len, (2,) * said, (-1.0,) * said) for prompt_len, said in SIZES])
+LENGTHS = [prompt_len + said for prompt_len, said in SIZES]
 
 
 def nano() -> Any:

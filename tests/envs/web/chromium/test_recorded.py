@@ -54,14 +54,14 @@ def played(**kwargs: Any) -> list[Any]:
     """Return all observations of an episode with some wrong acts before the right ones."""
     env = made(**kwargs)
     observation, info = env.reset(seed=2, options={"level": 3})
-    told: list[Any] = [observation, info]
+    results: list[Any] = [observation, info]
     wrong, over = list(WRONG), False
     while not over:
         stepped = env.step(wrong.pop() if wrong else env.oracle())
-        told.append(stepped)
+        results.append(stepped)
         over = stepped[2] or stepped[3]
     env.close()
-    return told
+    return results
 
 
 def turns(folder: Path) -> list[dict[str, Any]]:
