@@ -149,6 +149,8 @@ def _outcome(law: Law, harness: Harness) -> Outcome:
             doing, harness.doing = harness.doing, ""
             frame = sys._current_frames().get(thread.ident or 0)
             cure = harness.too_slow(doing, at(line_of_frame(frame)))
+            if (busy := harness.too_busy(f"{doing} has not answered within {limit:g} s")) is not None:
+                return Status.SKIP, str(busy), "", busy
             return Status.FAIL, f"{doing} has not answered within max_seconds = {limit:g} s; {cure}", "", None
     return _read(caught[0]) if caught else (Status.PASS, remarks[0] or "", "", None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,6 +52,15 @@ QUICK = Effort(
     samples=1, few=2, turns=10, random_episodes=20, leak_episodes=100, processes=1, every=20, takes_turns=True
 )
 """Enough to notice what is plainly broken."""
+
+
+BUSY = 1.5
+"""Load per processor from which a machine is too busy to call a slow answer the environment's fault."""
+
+
+def machine_load() -> float:
+    """Return how many processes want to run per processor of this machine, over a minute; 0 where that is unknown."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +189,7 @@ class Harness:
         Raises:
             OutOfTime: the time of the present law ran out.
             Broken: the call took too long.
+            OutOfTime: it did, but the machine is too busy to blame the environment.
         """
         self.in_time()
         began = self.clock()
@@ -186,7 +197,8 @@ class Harness:
         try:
             yield
             if (took := self.clock() - began) > self.sample.contract.max_seconds:
-                raise Broken(f"{doing} took {took:.1f} s; {self.too_slow(doing)}")
+                late = f"{doing} took {took:.1f} s"
+                raise self.too_busy(late) or Broken(f"{late}; {self.too_slow(doing)}")
         finally:
             self.doing = ""
 
@@ -196,6 +208,16 @@ class Harness:
         limit = self.sample.contract.max_seconds
         cure = f"make {method}() faster, or declare a larger max_seconds than {limit:g} in its contract"
         return f"{cure}{place or self.at(method)}"
+
+    def too_busy(self, late: str) -> OutOfTime | None:
+        """Return the outcome of a call that is late on a busy machine; ``None`` if the environment is to blame."""
+        if (load := machine_load()) < BUSY:
+            return None
+        limit = self.sample.contract.max_seconds
+        return OutOfTime(
+            f"{late}, and max_seconds is {limit:g}, while {load:.1f} processes shared each processor of this machine; "
+            "try again when it is less busy"
+        )
 
     def in_time(self) -> None:
         """Raise ``OutOfTime`` when the time of the present law has run out."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from turnwise.envs.certify import harness
 from turnwise.envs.certify.certify import LAWS, certify
 from turnwise.envs.certify.report import Certificate
 from turnwise.verdicts import Status
@@ -302,6 +303,27 @@ def test_an_act_that_is_too_slow_is_named(load: Load) -> None:
     finding = next(one.reason for one in certificate.verdicts if one.law == "episodes_play")
     cure = r"step\(\) took 90.0 s; make act\(\) faster, or declare a larger max_seconds .*my_mistake.py:12"
     assert re.search(cure, finding), finding
+
+
+def test_a_busy_machine_is_not_the_environments_fault(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "machine_load", lambda: 11.0)
+    certificate, _ = timed(load, 90)
+    assert certificate.passed, certificate
+    finding = next(one for one in certificate.verdicts if one.law == "episodes_play")
+    assert (finding.status, finding.unsettled) == (Status.SKIP, True), "a resumed certification tries it again"
+    assert "took 90.0 s, and max_seconds is 60, while 11.0 processes shared each processor" in finding.reason
+
+
+@pytest.mark.slow
+def test_an_environment_that_hangs_on_a_busy_machine_is_not_waited_for(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness, "machine_load", lambda: 11.0)
+    hangs = TEXT.replace("max_turns = 5", "max_turns, contract = 5, tw.Contract(max_seconds=0.5)")
+    hangs = hangs.replace("        if action", "        __import__('threading').Event().wait()\n        if action")
+    (verdict,) = certify(load(hangs).E, quick=True, laws=["episodes_play"]).verdicts
+    assert (verdict.status, verdict.unsettled) == (Status.SKIP, True)
+    assert "has not answered within 0.5 s" in verdict.reason
 
 
 def test_a_slow_environment_is_certified_in_the_time_that_there_is(load: Load) -> None:
