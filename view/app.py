@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Request
+from fastapi import Query as Parameter
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import ASGIApp
 
@@ -18,6 +19,7 @@ from ..evals.curves import read_run
 from ..rollouts.episode import Episode
 from ..rollouts.store import run_of
 from . import live
+from .comparison import Side, comparison
 from .episode import image_at, load, place_of, text_at, to_json, token_texts
 from .episode_index import EpisodeIndex, Snapshot
 from .guard import Guard
@@ -30,6 +32,8 @@ STATIC = Path(__file__).resolve().parent / "static"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 CHUNK = 100_000
 """Characters of a long text that one request returns."""
+Step = Annotated[int | None, Parameter(ge=0, lt=2**53)]
+"""Bound of a range of training steps; ``None`` for no bound."""
 SEEDS = 32
 """Most runs whose curves are averaged."""
 
@@ -48,6 +52,7 @@ def build_app(runs: Runs, token: str) -> ASGIApp:
             app.add_api_route("/" if file.name == "index.html" else f"/{file.name}", _static(file), methods=["GET"])
     app.add_api_route("/api/live", routes.live, methods=["GET"])
     app.add_api_route("/api/runs", routes.list, methods=["GET"])
+    app.add_api_route("/api/compare", routes.compare, methods=["GET"])
     for name in ("live", "episodes", "episode", "tree", "group", "text", "image", "seeds", "difference"):
         handler = routes.live_run if name == "live" else getattr(routes, name)
         app.add_api_route(f"/api/runs/{{id}}/{name}", handler, methods=["GET"])
@@ -105,6 +110,28 @@ class _Routes:
         keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
         found = [{"key": key, "this": mine.get(key), "other": theirs.get(key)} for key in sorted(keys)]
         return _json(_exact(found))
+
+    def compare(
+        self,
+        a: str,
+        b: str,
+        a_store: str,
+        b_store: str,
+        a_from: Step = None,
+        a_to: Step = None,
+        b_from: Step = None,
+        b_to: Step = None,
+    ) -> Response:
+        one = self._side(a, a_store, (a_from, a_to))
+        other = self._side(b, b_store, (b_from, b_to))
+        try:
+            return _json(_exact(comparison(one, other)))
+        except UsageError as error:  # an answer, not a failure: most pairs of runs share no task
+            return _json({"problem": str(error)})
+
+    def _side(self, id: str, store: str, steps: tuple[int | None, int | None]) -> Side:
+        index, info = self._store(id, store)[0], self._runs.info(id)
+        return Side(info.name if info is not None else id, index.path, index.snapshot(), steps)
 
     def seeds(self, id: str) -> Response:
         """Average a run's curves with those of runs that differ only in their seed, one run for each seed."""

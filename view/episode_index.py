@@ -23,14 +23,16 @@ STEP = "step"
 """Fingerprint of a training episode that has its step."""
 PLAIN = ("episode_id", "group_id", "env_id", "outcome", "success", "total_reward", "error", "attempts", "seconds")
 TASK = ("template", "level", "seed", "split")
+FAILURES = ("after_action", "redrawn")
+"""Counts of failures that a comparison of runs reads."""
 CHOICES = ("outcome", "split", "template", "env_id", "level")
 """Columns with few values, of which a filter names one or several."""
 OFFERED = 100
 """The most values of such a column that a page offers."""
-NEEDED = (*PLAIN, "task", "fork", "fingerprints", "out_of_turns")
+NEEDED = (*PLAIN, *FAILURES, "task", "fork", "fingerprints", "out_of_turns")
 ROWS = pa.schema(
-    [SCHEMA.field(name) for name in PLAIN]
-    + [SCHEMA.field("task").type.field(name) for name in TASK]
+    [SCHEMA.field(name) for name in (*PLAIN, *FAILURES)]
+    + [SCHEMA.field("task").type.field(name) for name in ("family", *TASK)]
     + [("turns", pa.int64()), ("parent", pa.string()), ("fork_turn", pa.int64()), ("step", pa.int64())]
     + [("part", pa.int32()), ("row", pa.int32())]
 )
@@ -165,8 +167,8 @@ def _named(words: list[str]) -> list[str]:
 
 def _rows(table: pa.Table) -> pa.Table:
     table = table.combine_chunks()
-    columns = {name: table[name] for name in PLAIN}
-    columns |= {name: compute.struct_field(table["task"], name) for name in TASK}
+    columns = {name: table[name] for name in (*PLAIN, *FAILURES)}
+    columns |= {name: compute.struct_field(table["task"], name) for name in ("family", *TASK)}
     columns["turns"] = compute.list_value_length(table["turns"]).cast(pa.int64())
     columns["parent"] = compute.struct_field(table["fork"], "parent")
     columns["fork_turn"] = compute.list_value_length(compute.struct_field(table["fork"], "owners")).cast(pa.int64())

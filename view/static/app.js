@@ -5,6 +5,8 @@ import {runPage} from "./run.js";
 import {episodesPage} from "./episodes.js";
 import {episodePage} from "./episode.js";
 import {groupPage} from "./group.js";
+import {comparePage} from "./compare.js";
+import {pairPage} from "./pair.js";
 
 const main = document.getElementById("main");
 let page = {};
@@ -17,7 +19,7 @@ function route() {
 }
 
 function chosen({kind, part}) {
-  if (kind !== "run") return runsPage;
+  if (kind !== "run") return {compare: comparePage, pair: pairPage}[kind] ?? runsPage;
   return {"": runPage, episodes: episodesPage, episode: episodePage, group: groupPage}[part] ?? runPage;
 }
 
@@ -79,6 +81,7 @@ const ACTIONS = {
   j: () => move(1),
   k: () => move(-1),
   "/": () => main.querySelector("[data-search]")?.focus(),
+  c: () => { location.hash = page.compare ?? "#/compare"; },
   t: changeTheme,
   "?": () => keys.showModal(),
   Enter: () => {

@@ -14,6 +14,7 @@ export async function episodesPage(place, {id, parameters}) {
   const run = await get(`api/runs/${id}`);
   if (!run.stores.length) throw new Error(run.problem || "This run keeps no episodes. Training runs do with keep_episodes = \"sample\" or \"all\".");
   const query = {store: run.stores[0], ...parameters};
+  const compare = address("#/compare", {b: id, b_store: query.store});
   const choices = h("div.filters");
   const status = h("p.quiet", {role: "status"});
   const problems = h("div");
@@ -24,7 +25,7 @@ export async function episodesPage(place, {id, parameters}) {
   let timer = 0;
   place.append(
     h("div.bar", {}, h("h1", {}, "Episodes"), run.stores.length > 1 && select("store", run.stores, "Store"), badge(run.state),
-      h("a.button", {href: `#/run/${id}`}, "Run"), h("button", {type: "button", onclick: copy}, "Copy link")),
+      h("a.button", {href: `#/run/${id}`}, "Run"), h("a.button", {href: compare}, "Compare"), h("button", {type: "button", onclick: copy}, "Copy link")),
     choices, problems, status, table, pager);
 
   function set(changes, {reset = true} = {}) {
@@ -149,6 +150,7 @@ export async function episodesPage(place, {id, parameters}) {
   return {
     trail: [[run.name, `#/run/${id}`], ["episodes"]],
     up: run.kind === "training" ? `#/run/${id}` : "#/",
+    compare,
     keys: {n: () => turn(1), p: () => turn(-1)},
     close: () => { stop(); abort.abort(); clearTimeout(timer); },
   };

@@ -57,6 +57,7 @@ export async function runPage(place, {id, parameters}) {
       badge(now.state), of && h("span", {}, of), now.policy && h("span", {}, visible(now.policy)),
       now.env && h("span", {}, visible(now.env)), h("span.quiet", {}, `changed ${ago(now.updated)}`),
       ...now.stores.map((store) => h("a.button", {href: address(`#/run/${id}/episodes`, {store})}, store === "." ? "episodes" : store.replace("_", " "))),
+      now.stores.length > 0 && h("a.button", {href: address("#/compare", {b: id})}, "Compare"),
       now.problem && h("p.problem", {}, visible(now.problem)),
     ].filter(Boolean));
   }
@@ -119,7 +120,7 @@ export async function runPage(place, {id, parameters}) {
       draw();
     },
   });
-  return {trail: [[run.name]], up: "#/", close: () => { stop(); charts.forEach((each) => each.close()); }};
+  return {trail: [[run.name]], up: "#/", compare: address("#/compare", run.stores.length ? {b: id} : {}), close: () => { stop(); charts.forEach((each) => each.close()); }};
 }
 
 async function configuration(id, run, wanted) {

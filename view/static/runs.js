@@ -6,7 +6,7 @@ export async function runsPage(place) {
   const search = h("input", {type: "search", placeholder: "Search runs", "aria-label": "Search runs", "data-search": "", oninput: draw});
   const count = h("span.quiet");
   const table = h("div.scroll");
-  place.append(h("div.bar", {}, h("h1", {}, "Runs"), search, count), table);
+  place.append(h("div.bar", {}, h("h1", {}, "Runs"), search, count, h("a.button", {href: "#/compare"}, "Compare")), table);
 
   function draw() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
