@@ -32,6 +32,12 @@ def view(
             help="Token in the address (default: a random one).", envvar="TURNWISE_VIEW_TOKEN", show_envvar=True
         ),
     ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the pages to this new folder instead, for any web server.")
+    ] = None,
+    export_episodes: Annotated[
+        int, typer.Option(min=0, help="Episodes of each store whose conversations are exported.")
+    ] = 1000,
 ) -> None:
     """Watch runs in the browser: curves, episodes and tokens, while they happen.
 
@@ -45,7 +51,15 @@ def view(
         turnwise view runs/loop runs/eval --open
 
         turnwise view ../other/runs --port 0
+
+        turnwise view runs/before runs/after --export site
     """
+    if export is not None:
+        from ..view.export import export as write
+        from ..view.runs import Runs
+
+        typer.echo(write(Runs(runs or [Path("runs")]), export, episodes=export_episodes))
+        return
     from ..view.app import build_app  # FastAPI and pyarrow, which take a while
     from ..view.guard import new_token
     from ..view.runs import Runs

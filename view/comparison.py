@@ -120,7 +120,8 @@ def _outcome(row: dict[str, Any]) -> Episode:
         Outcome(row["outcome"]),
         score=Score(bool(row["success"])),
         error=row["error"],
-        **{name: row[name] or 0 for name in FAILURES},
+        after_action=row["after_action"] or 0,
+        redrawn=row["redrawn"] or 0,
     )
 
 

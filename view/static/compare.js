@@ -1,5 +1,6 @@
 // Two runs on the same tasks: verdict with its interval, and the tasks on which they differ.
-import {address, badge, get, h, number, percent, visible} from "./dom.js";
+import {address, badge, h, number, percent, visible} from "./dom.js";
+import {get} from "./source.js";
 
 const RESULTS = {lost: "solved more often by the baseline", gained: "solved more often by the other", same: "the same"};
 const STEPS = ["a_from", "a_to", "b_from", "b_to"];

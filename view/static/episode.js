@@ -1,5 +1,6 @@
 // One episode: conversation, rewards, checks, tokens, forks.
-import {address, get, h, number, percent, seconds, svg, verdict, visible} from "./dom.js";
+import {address, h, number, percent, seconds, svg, verdict, visible} from "./dom.js";
+import {get} from "./source.js";
 
 const MODES = {probability: "probability", version: "policy version"};
 
@@ -160,7 +161,7 @@ function spans(turn, episode, mode) {
 export function message(one, context) {
   return h(`div.message.${["system", "user", "assistant", "tool"].includes(one.role) ? one.role : "user"}`, {},
     h("span.role", {}, visible(one.name ? `${one.role} ${one.name}` : one.role)),
-    one.parts.map((part) => (part.image ? image(part.image, context) : long(part.text, context))),
+    one.parts.map((part) => (part.image ? image(part, context) : long(part.text, context))),
     one.calls.map((call) => folded(call, context)));
 }
 
@@ -168,8 +169,8 @@ function folded(call, context) {
   return h("details.call", {}, h("summary", {}, h("b", {}, visible(call.name)), h("span.quiet", {}, ` ${visible(call.text.text).slice(call.name.length, 90)}`)), long(call.text, context));
 }
 
-function image(at, {id, where}) {
-  return h("img", {src: address(`api/runs/${id}/image`, {...where, at}), loading: "lazy", alt: "image that the agent saw"});
+function image({image: at, src}, {id, where}) {
+  return h("img", {src: src ?? address(`api/runs/${id}/image`, {...where, at}), loading: "lazy", alt: "image that the agent saw"});
 }
 
 /** A text, and a button for the rest of a long one. */

@@ -1,5 +1,6 @@
 // The episodes of a store: filters in the address, sorting, paging.
-import {address, badge, follow, get, h, notice, number, percent, seconds, verdict, visible} from "./dom.js";
+import {address, badge, h, notice, number, percent, seconds, verdict, visible} from "./dom.js";
+import {follow, get, live} from "./source.js";
 
 const LIMIT = 50;
 const OFFERED = 100;  // the server names at most as many values of a column
@@ -47,7 +48,7 @@ export async function episodesPage(place, {id, parameters}) {
       clearTimeout(timer);
       timer = setTimeout(() => set({[name]: input.value.trim()}), 250);
     }});
-    if (name === "text") input.dataset.search = "";
+    if (name === (live ? "text" : "id")) input.dataset.search = "";
     return input;
   }
 
@@ -62,7 +63,7 @@ export async function episodesPage(place, {id, parameters}) {
     const some = (name) => Object.entries(latest.choices[name]).filter(([value]) => value !== "None");
     const several = ["outcome", "split", "level", "template", "env_id"].filter((name) => some(name).length > 1 || query[name]);
     choices.replaceChildren(
-      field("text", "Text of the conversation", "search"), field("id", "Episode or group id", "search"),
+      ...(live ? [field("text", "Text of the conversation", "search")] : []), field("id", "Episode or group id", "search"),
       select("success", [["true", "solved"], ["false", "not"]].map(([value]) => value), "Solved"),
       ...several.map((name) => {
         const few = Object.keys(latest.choices[name]).length < OFFERED;

@@ -1,5 +1,6 @@
 // Two episodes side by side: what both saw and did, with the first difference marked.
-import {address, get, h, number, verdict, visible} from "./dom.js";
+import {address, h, number, verdict, visible} from "./dom.js";
+import {get} from "./source.js";
 import {message} from "./episode.js";
 
 export async function pairPage(place, {parameters}) {

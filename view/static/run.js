@@ -1,5 +1,6 @@
 // One run: state, live curves, phases of a step, meters, configuration and its difference to another run's.
-import {address, ago, badge, follow, get, h, number, percent, seconds, visible} from "./dom.js";
+import {address, ago, badge, h, number, percent, seconds, visible} from "./dom.js";
+import {follow, get} from "./source.js";
 import {PHASES, chart, explained, phaseBars, phases} from "./charts.js";
 
 const CHARTS = [

@@ -1,5 +1,6 @@
 // The list of runs, as it changes.
-import {ago, badge, follow, get, h, number, percent, visible} from "./dom.js";
+import {ago, badge, h, number, percent, visible} from "./dom.js";
+import {follow, get} from "./source.js";
 
 export async function runsPage(place) {
   let runs = await get("api/runs");
