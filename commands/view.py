@@ -41,8 +41,9 @@ def view(
 ) -> None:
     """Watch runs in the browser: curves, episodes and tokens, while they happen.
 
-    Reads the folders of runs and evaluations, and writes nothing. Only this machine can open the address, and only
-    with its token; for a run elsewhere, forward the port: ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer.
+    Reads the folders of runs and evaluations, and writes nothing. Runs that begin later appear, too. Only this
+    machine can open the address, and only with its token; for a run elsewhere, forward the port:
+    ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer. `turnwise watch` is the same command.
 
     Examples:
 
@@ -65,7 +66,7 @@ def view(
     from ..view.runs import Runs
 
     secret = new_token(token)
-    app = build_app(Runs(runs or [Path("runs")]), secret)
+    app = build_app(Runs(runs or [Path("runs")], wait=not runs), secret)
     asyncio.run(_serve(app, port, secret, open_browser=browser))
 
 

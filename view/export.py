@@ -17,7 +17,7 @@ from ..errors import StoreError, UsageError
 from ..evals.report import report
 from . import live
 from .app import STATIC
-from .episode import image_at, load, place_of, text_at
+from .episode import load, place_of, text_at
 from .episode_index import Snapshot
 from .queries import Query, Searcher, page
 from .relatives import group
@@ -154,11 +154,12 @@ class _Export:
                 return value
             if value.get("more") and "at" in value:
                 return {**value, "text": text_at(recorded, value["at"]), "more": 0}
-            if isinstance(value.get("image"), str) and (image := image_at(recorded, value["image"])) is not None:
-                file = f"{name}-{value['image'].replace('.', '-')}.{ENDINGS.get(image.mime, 'png')}"
-                (self._folder / file).parent.mkdir(parents=True, exist_ok=True)
-                (self._folder / file).write_bytes(image.data)
-                return {**value, "src": f"data/{file}"}
+            for kind in ("image", "shot"):
+                if isinstance(at := value.get(kind), str) and (found := self._routes.picture(id, store, episode, at)):
+                    file = f"{name}-{at.replace('.', '-')}.{ENDINGS.get(found[1], 'png')}"
+                    (self._folder / file).parent.mkdir(parents=True, exist_ok=True)
+                    (self._folder / file).write_bytes(found[0])
+                    value = {**value, "src": f"data/{file}"}
             return {name: complete(each) for name, each in value.items()}
 
         tree = json.loads(bytes(self._routes.tree(id, store, episode).body))

@@ -23,6 +23,7 @@ from .episode import image_at, load, place_of, text_at, to_json, token_texts
 from .episode_index import EpisodeIndex, Snapshot
 from .metrics import over_seeds
 from .queries import Query, Searcher, page
+from .recordings import shots_of
 from .relatives import group, tree
 from .runs import Runs
 
@@ -133,7 +134,8 @@ class Routes:
         return as_json(asdict(replace(found, rows=exact(found.rows))))
 
     def episode(self, id: str, store: str, episode: str) -> Response:
-        found = to_json(self._episode(id, store, episode), self._tokens(id, store))
+        recorded = self._episode(id, store, episode)
+        found = to_json(recorded, self._tokens(id, store), shots_of(recorded, self._store(id, store)[0].path))
         return as_json(found | {"task": exact(found["task"])})
 
     def tree(self, id: str, store: str, episode: str) -> Response:
@@ -149,10 +151,20 @@ class Routes:
         return as_json({"text": text[offset : offset + CHUNK], "more": max(0, len(text) - offset - CHUNK)})
 
     def image(self, id: str, store: str, episode: str, at: str) -> Response:
-        image = image_at(self._episode(id, store, episode), at)
-        if image is None:
+        found = self.picture(id, store, episode, at)
+        if found is None:
             return PlainTextResponse("there is no such image in this episode\n", 404)
-        return Response(image.data, media_type=image.mime)
+        return Response(found[0], media_type=found[1])
+
+    def picture(self, id: str, store: str, episode: str, at: str) -> tuple[bytes, str] | None:
+        """Return an image of an episode, or a screenshot of its recording, with its type; ``None`` if there is none."""
+        recorded = self._episode(id, store, episode)
+        if at.startswith("shot."):
+            shots = shots_of(recorded, self._store(id, store)[0].path)
+            shot = shots[int(at[5:])] if at[5:].isdecimal() and len(at) < 12 and int(at[5:]) < len(shots) else None
+            return (shot.read_bytes(), "image/png") if shot is not None else None
+        image = image_at(recorded, at)
+        return (image.data, image.mime) if image is not None else None
 
     def _path(self, id: str) -> Path:
         path = self._runs.path(id)

@@ -35,7 +35,7 @@ def found() -> str:
         pytest.skip(f"needs a browser: {error}")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # while it is open, no test of another module can run an event loop
 def browser() -> Iterator[Browser]:
     program = found()
     from playwright.sync_api import sync_playwright  # an extra
@@ -47,10 +47,10 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def viewer(root: Path) -> Iterator[str]:
+def viewer(*words: str | Path, cwd: Path | None = None, command: str = "view") -> Iterator[str]:
     """Run the command; the address that it prints."""
-    words = [sys.executable, "-m", "turnwise", "view", str(root), "--port", "0"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    line = [sys.executable, "-m", "turnwise", command, *map(str, words), "--port", "0"]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=cwd)
     assert process.stdout is not None
     try:
         yield process.stdout.readline().strip()
@@ -82,7 +82,7 @@ def browsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def address(browser: Browser, browsed: Path) -> Iterator[str]:
     with running(browsed / "live"), viewer(browsed) as printed:
         yield printed

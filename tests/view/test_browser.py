@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .browsing import PATIENCE, Open, follow, look, ready, viewer
-from .fakes import line
+from .fakes import line, training
 from .folders import build, running
 
 if TYPE_CHECKING:
@@ -75,6 +75,18 @@ def test_a_run_that_dies_shows_so(browser: Browser, tmp_path: Path) -> None:
             page.goto(printed)
             page.wait_for_selector("tr:has-text('runs/live') .badge.running")
         page.wait_for_selector("tr:has-text('runs/live') .badge.interrupted")
+        context.close()
+
+
+def test_a_viewer_waits_for_the_first_run(browser: Browser, tmp_path: Path) -> None:
+    with viewer(cwd=tmp_path, command="watch") as printed:
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(printed)
+        page.wait_for_selector("text=There is no run yet")
+        training(tmp_path / "runs" / "first")
+        page.wait_for_selector("tr:has-text('runs/first')")
         context.close()
 
 

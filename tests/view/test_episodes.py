@@ -66,6 +66,9 @@ def test_filters_find_what_a_reader_of_the_store_finds(runs: Path) -> None:
     assert found(total_reward_max="0") == {e.episode_id for e in scored if e.total_reward <= 0}
     assert found(id="fork") == {"e0-fork", "e0-fork-2"}
     assert found(id="g2") == {"e0-fork-2"}, "ids of groups are searched, too"
+    assert found(tool="search") == {"e1"}
+    assert found(tool="sear") == set(), "the name of a tool is whole"
+    assert found(tool="search", text="door") == set()
 
 
 @pytest.mark.parametrize(

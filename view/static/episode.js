@@ -123,7 +123,9 @@ function turnBlock(turn, at, episode, context) {
     turn.text.text && long(turn.text, context), turn.calls.map((call) => folded(call, context)),
     turn.problem && h("p.problem.small", {}, visible(turn.problem)),
     turn.tokens && h("div.token-view", {}, h("p.quiet.small", {}, summary(turn)), h("div.tokens")));
-  return h("section.turn", {"data-item": "", "data-turn": at}, head, turn.observation.map((each) => message(each, context)), action);
+  const records = turn.records && h("details.records", {}, h("summary", {}, "Records of the environment"), long(turn.records, context));
+  return h("section.turn", {"data-item": "", "data-turn": at}, head, at === 0 && screenshot(episode, "at the beginning", context),
+    turn.observation.map((each) => message(each, context)), action, screenshot(turn, `after turn ${at + 1}`, context), records);
 }
 
 function summary(turn) {
@@ -169,8 +171,12 @@ function folded(call, context) {
   return h("details.call", {}, h("summary", {}, h("b", {}, visible(call.name)), h("span.quiet", {}, ` ${visible(call.text.text).slice(call.name.length, 90)}`)), long(call.text, context));
 }
 
-function image({image: at, src}, {id, where}) {
-  return h("img", {src: src ?? address(`api/runs/${id}/image`, {...where, at}), loading: "lazy", alt: "image that the agent saw"});
+function screenshot({shot, src}, when, context) {
+  return shot && h("details.records", {}, h("summary", {}, `Screenshot ${when}`), h("div.message", {}, image({image: shot, src, alt: `screenshot ${when}`}, context)));
+}
+
+function image({image: at, src, alt = "image that the agent saw"}, {id, where}) {
+  return h("img", {src: src ?? address(`api/runs/${id}/image`, {...where, at}), loading: "lazy", alt});
 }
 
 /** A text, and a button for the rest of a long one. */

@@ -63,7 +63,7 @@ export async function episodesPage(place, {id, parameters}) {
     const some = (name) => Object.entries(latest.choices[name]).filter(([value]) => value !== "None");
     const several = ["outcome", "split", "level", "template", "env_id"].filter((name) => some(name).length > 1 || query[name]);
     choices.replaceChildren(
-      ...(live ? [field("text", "Text of the conversation", "search")] : []), field("id", "Episode or group id", "search"),
+      ...(live ? [field("text", "Text of the conversation", "search"), field("tool", "Tool called, in full", "search")] : []), field("id", "Episode or group id", "search"),
       select("success", [["true", "solved"], ["false", "not"]].map(([value]) => value), "Solved"),
       ...several.map((name) => {
         const few = Object.keys(latest.choices[name]).length < OFFERED;

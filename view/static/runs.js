@@ -13,6 +13,10 @@ export async function runsPage(place) {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = runs.filter((run) => words.every((w) => `${run.name} ${run.env} ${run.policy} ${run.state}`.toLowerCase().includes(w)));
     const selected = table.querySelector(".selected")?.dataset.item;
+    if (!runs.length) {
+      table.replaceChildren(h("p.empty", {}, "There is no run yet. It appears here when it begins: `turnwise train …` and `turnwise eval …` write below runs/."));
+      return;
+    }
     count.textContent = shown.length === runs.length ? `${runs.length}` : `${shown.length} of ${runs.length}`;
     const head = ["State", "Run", "Algorithm or policy", "Environment", "Step", "Success", "Evaluation", "Changed"];
     const numbers = new Set(["Step", "Success", "Evaluation", "Changed"]);
