@@ -74,8 +74,9 @@ def build_app(command: str | None = None) -> typer.Typer:
             app.command(name, context_settings=PASSES_ON.get(name))(_imported(module))
         else:
             app.command(name, help="" if command in COMMANDS else _docstring(module))(_not_imported)
-    if command in ALIASES:
-        app.command(command, hidden=True)(_imported(COMMANDS[ALIASES[command]]))
+    for alias, name in ALIASES.items():
+        if command in (None, alias):
+            app.command(alias, hidden=True)(_imported(COMMANDS[name]))
     return app
 
 
