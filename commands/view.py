@@ -15,6 +15,8 @@ from .terminal import STOPS
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from ..view.play import Play
+
 PORT = 8484
 HERE = "127.0.0.1"
 
@@ -32,6 +34,16 @@ def view(
             help="Token in the address (default: a random one).", envvar="TURNWISE_VIEW_TOKEN", show_envvar=True
         ),
     ] = None,
+    play: Annotated[
+        str | None,
+        typer.Option(help="Environment to play in the browser: an id, or a Python file that registers one."),
+    ] = None,
+    play_to: Annotated[
+        Path | None, typer.Option(help="Episode store of what you play (default: runs/play-ENV).")
+    ] = None,
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="Let the pages write labels and comments beside the episodes.")
+    ] = False,
     export: Annotated[
         Path | None, typer.Option(help="Write the pages to this new folder instead, for any web server.")
     ] = None,
@@ -41,9 +53,9 @@ def view(
 ) -> None:
     """Watch runs in the browser: curves, episodes and tokens, while they happen.
 
-    Reads the folders of runs and evaluations, and writes nothing. Runs that begin later appear, too. Only this
-    machine can open the address, and only with its token; for a run elsewhere, forward the port:
-    ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer. `turnwise watch` is the same command.
+    Reads the folders of runs and evaluations, and writes nothing unless you ask for --play or --annotate. Runs that
+    begin later appear, too. Only this machine can open the address, and only with its token; for a run elsewhere,
+    forward the port: ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer. `turnwise watch` is the same command.
 
     Examples:
 
@@ -52,6 +64,8 @@ def view(
         turnwise view runs/loop runs/eval --open
 
         turnwise view ../other/runs --port 0
+
+        turnwise view --play turnwise/Apps-v2 --annotate
 
         turnwise view runs/before runs/after --export site
     """
@@ -65,12 +79,25 @@ def view(
     from ..view.guard import new_token
     from ..view.runs import Runs
 
-    secret = new_token(token)
-    app = build_app(Runs(runs or [Path("runs")], wait=not runs), secret)
-    asyncio.run(_serve(app, port, secret, open_browser=browser))
+    secret, sources = new_token(token), runs or [Path("runs")]
+    human = None
+    if play is not None:
+        human = _play(play, play_to)
+        sources = [*sources, human.folder]
+    app = build_app(Runs(sources, wait=not runs), secret, play=human, annotate=annotate)
+    asyncio.run(_serve(app, port, secret, open_browser=browser, play=human))
 
 
-async def _serve(app: ASGIApp, port: int, token: str, *, open_browser: bool) -> None:
+def _play(env: str, folder: Path | None) -> Play:
+    from ..envs.named import environment
+    from ..view.play import Play
+    from .evaluate import slug
+
+    id = environment(env)
+    return Play(id, folder or Path("runs") / f"play-{slug(id)}")
+
+
+async def _serve(app: ASGIApp, port: int, token: str, *, open_browser: bool, play: Play | None = None) -> None:
     from ..service.server import LoopServer
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -89,4 +116,6 @@ async def _serve(app: ASGIApp, port: int, token: str, *, open_browser: bool) -> 
     try:
         await stop.wait()
     finally:
+        if play is not None:
+            await play.close()
         await server.close()

@@ -11,20 +11,28 @@ from starlette.types import ASGIApp
 
 from ..errors import StoreError, UsageError
 from . import live
-from .guard import Guard
+from .guard import Guard, write_key
+from .play import Play
 from .routes import PARTS, Routes
 from .runs import Runs
+from .writing import Writing
 
 STATIC = Path(__file__).resolve().parent / "static"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-def build_app(runs: Runs, token: str) -> ASGIApp:
-    """Return the application.
+WRITING = {"start": "/api/play/start", "act": "/api/play/act", "stop": "/api/play/stop", "note": "/api/note"}
+"""Addresses that write, by the name of their handler."""
+
+
+def build_app(runs: Runs, token: str, *, play: Play | None = None, annotate: bool = False) -> ASGIApp:
+    """Return the application, which only reads unless it is given something to write.
 
     Args:
         runs: the runs to show.
         token: token that a browser needs.
+        play: an environment to play in the browser; ``None`` for none.
+        annotate: whether episodes may be labeled and commented on.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     routes = Routes(runs)
@@ -38,9 +46,17 @@ def build_app(runs: Runs, token: str) -> ASGIApp:
         handler = routes.live_run if name == "live" else getattr(routes, name)
         app.add_api_route(f"/api/runs/{{id}}/{name}", handler, methods=["GET"])
     app.add_api_route("/api/runs/{id}", routes.run, methods=["GET"])
+    writing = Writing(routes, write_key(token), play, annotate)
+    for name, handler in {"writing": writing.about, "play": writing.playing}.items():
+        app.add_api_route(f"/api/{name}", handler, methods=["GET"])
+    for name, handler in {"text": writing.text, "image": writing.image}.items():
+        app.add_api_route(f"/api/play/{name}", handler, methods=["GET"])
+    for name, path in WRITING.items():
+        app.add_api_route(path, getattr(writing, name), methods=["POST"])
     for kind in (StoreError, UsageError, OSError):
         app.add_exception_handler(kind, _explained)
-    return Guard(app, token)
+    allowed = {path for name, path in WRITING.items() if (annotate if name == "note" else play is not None)}
+    return Guard(app, token, writable=frozenset(allowed))
 
 
 def _static(file: Path) -> Callable[[], Response]:

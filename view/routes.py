@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from ..errors import StoreError, UsageError
 from ..evals.curves import read_run
+from ..rollouts.annotations import read_annotations
 from ..rollouts.episode import Episode
 from ..rollouts.store import run_of
 from . import live
@@ -136,7 +137,8 @@ class Routes:
     def episode(self, id: str, store: str, episode: str) -> Response:
         recorded = self._episode(id, store, episode)
         found = to_json(recorded, self._tokens(id, store), shots_of(recorded, self._store(id, store)[0].path))
-        return as_json(found | {"task": exact(found["task"])})
+        noted = read_annotations(self._store(id, store)[0].path).get(episode)
+        return as_json(found | {"task": exact(found["task"]), "annotation": noted and noted.to_json()})
 
     def tree(self, id: str, store: str, episode: str) -> Response:
         return as_json(tree(self.snapshot(id, store), episode))
@@ -179,6 +181,11 @@ class Routes:
             raise HTTPException(404, "this run has no such episodes")
         with self._lock:
             return self._stores.setdefault(path, (EpisodeIndex(path), Searcher()))
+
+    def store_of(self, id: str, store: str, episode: str) -> Path:
+        """Return the folder of the store that has an episode."""
+        self._episode(id, store, episode)
+        return self._store(id, store)[0].path
 
     def snapshot(self, id: str, store: str) -> Snapshot:
         """Return the episodes of a run's store."""

@@ -112,7 +112,7 @@ class Runs:
 
     def folders(self) -> dict[str, tuple[Path, str]]:
         """Return path and name of each run by id, the newest first; a run may have appeared since the last call."""
-        found = {_key(path): (path, _name(path, source)) for source in self.sources for path in _found(source, DEPTH)}
+        found = {key_of(path): (path, _name(path, source)) for source in self.sources for path in _found(source, DEPTH)}
         ordered = dict(sorted(found.items(), key=lambda item: -_changed(item[1][0]))[:SEVERAL])
         self._known = {id: path for id, (path, _) in ordered.items()}
         return ordered
@@ -266,7 +266,8 @@ def _name(path: Path, source: Path) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def _key(path: Path) -> str:
+def key_of(path: Path) -> str:
+    """Return the id of a run's folder, an absolute path."""
     return hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:12]
 
 

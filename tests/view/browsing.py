@@ -134,7 +134,7 @@ def look(page: Page, name: str, folder: Path | None = None) -> None:
     assert wide <= 0, f"{name} is {wide} pixels wider than the window"
     nameless = page.evaluate(
         "[...document.querySelectorAll('main button, main input, main select, main textarea, main a')]"
-        ".filter((e) => !(e.textContent.trim() || e.ariaLabel || e.placeholder)).length"
+        ".filter((e) => !(e.textContent.trim() || e.ariaLabel || e.placeholder || e.labels?.length)).length"
     )
     assert nameless == 0, "every control has a name for a screen reader"
     if folder is not None:

@@ -3,6 +3,12 @@ import {h} from "./dom.js";
 
 export const live = false;
 
+export const writing = async () => ({play: null, annotate: false});
+
+export async function post() {
+  throw new Error("An export cannot be changed.");
+}
+
 const RANGES = ["total_reward", "turns", "level", "step", "seconds"];
 const CHOICES = ["outcome", "split", "template", "env_id", "level"];
 const waiting = new Map();

@@ -19,7 +19,7 @@ export async function pairPage(place, {parameters}) {
     h("div.pair", {}, sides.map(({run, episode, href}) => h("div", {}, h("p", {}, h("a", {href}, visible(episode.episode_id)), h("span.quiet", {}, ` ${visible(run.name)}`)),
       h("p", {}, verdict(episode), ` reward ${number(episode.total_reward)}, ${episode.turns.length} turns`)))));
   for (let at = 0; at < Math.max(a.length, b.length); at++) place.append(turn(at, sides, first?.turn === at ? first.what : null));
-  const both = sides.map(({id, where}) => ({id, where}));
+  const both = sides.map(({id, where}) => ({base: `api/runs/${id}`, where}));
   if (sides.some((side) => side.episode.final.length)) {
     place.append(h("section.turn", {}, h("h3", {}, "After the last action"), h("div.pair", {}, sides.map((side, at) =>
       h("div", {}, side.episode.final.map((each) => message(each, both[at])))))));
@@ -34,7 +34,7 @@ function turn(at, sides, what) {
   const head = h("h3", {}, `Turn ${at + 1}`, what && h("span.badge.interrupted", {}, `first difference: ${what}`));
   const cell = (side, mine, theirs) => {
     if (!mine) return h("div.quiet", {}, "ended");
-    const context = {id: side.id, where: side.where};
+    const context = {base: `api/runs/${side.id}`, where: side.where};
     const seen = mine.observation.map((each) => message(each, context));
     return h("div", {}, sameSight ? h("details", {}, h("summary", {}, "Both saw the same"), seen) : seen,
       h("div.message.assistant", {}, h("span.role", {}, `agent · reward ${number(mine.reward)}`), h("pre", {dir: "auto"}, marked(did(mine), theirs ? did(theirs) : null))));

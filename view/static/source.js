@@ -9,7 +9,22 @@ export async function get(path, parameters = {}, signal = undefined) {
   const answer = await fetch(address(path, parameters), {signal});
   let body = null;
   try { body = await answer.json(); } catch { /* not JSON: said below */ }
-  if (!answer.ok) throw new Error(body?.detail ?? `the viewer answered ${answer.status}; is it still running?`);
+  if (!answer.ok) throw new Error(typeof body?.detail === "string" ? body.detail : `the viewer answered ${answer.status}; is it still running?`);
+  return body;
+}
+
+let asked = null;
+
+/** What the viewer lets its pages write: {play, annotate, key}. */
+export const writing = () => (asked ??= get("api/writing"));
+
+/** Send JSON, or throw an Error with the server's line. */
+export async function post(path, content) {
+  const {key} = await writing();
+  const answer = await fetch(path, {method: "POST", headers: {"content-type": "application/json", "x-turnwise-key": key ?? ""}, body: JSON.stringify(content)});
+  let body = null;
+  try { body = await answer.json(); } catch { /* not JSON: said below */ }
+  if (!answer.ok) throw new Error(typeof body?.detail === "string" ? body.detail : `the viewer refused this with ${answer.status}`);
   return body;
 }
 
