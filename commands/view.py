@@ -13,8 +13,6 @@ from ..errors import UsageError
 from .terminal import STOPS
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from ..view.play import Play
 
 PORT = 8484
@@ -75,17 +73,16 @@ def view(
 
         typer.echo(write(Runs(runs or [Path("runs")]), export, episodes=export_episodes))
         return
-    from ..view.app import build_app  # FastAPI and pyarrow, which take a while
-    from ..view.guard import new_token
-    from ..view.runs import Runs
-
-    secret, sources = new_token(token), runs or [Path("runs")]
-    human = None
-    if play is not None:
-        human = _play(play, play_to)
-        sources = [*sources, human.folder]
-    app = build_app(Runs(sources, wait=not runs), secret, play=human, annotate=annotate)
-    asyncio.run(_serve(app, port, secret, open_browser=browser, play=human))
+    asyncio.run(
+        _serve(
+            runs,
+            port,
+            token,
+            open_browser=browser,
+            human=_play(play, play_to) if play is not None else None,
+            annotate=annotate,
+        )
+    )
 
 
 def _play(env: str, folder: Path | None) -> Play:
@@ -97,9 +94,16 @@ def _play(env: str, folder: Path | None) -> Play:
     return Play(id, folder or Path("runs") / f"play-{slug(id)}")
 
 
-async def _serve(app: ASGIApp, port: int, token: str, *, open_browser: bool, play: Play | None = None) -> None:
+async def _serve(
+    named: list[Path] | None, port: int, token: str | None, *, open_browser: bool, human: Play | None, annotate: bool
+) -> None:
     from ..service.server import LoopServer
+    from ..view.app import build_app  # FastAPI and pyarrow, which take a while
+    from ..view.guard import new_token
+    from ..view.runs import Runs
 
+    secret, sources = new_token(token), [*(named or [Path("runs")]), *([human.folder] if human is not None else [])]
+    app = build_app(Runs(sources, wait=not named), secret, play=human, annotate=annotate)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for kind in (signal.SIGINT, *STOPS):
         loop.add_signal_handler(kind, stop.set)
@@ -107,7 +111,7 @@ async def _serve(app: ASGIApp, port: int, token: str, *, open_browser: bool, pla
         server = await LoopServer.open(app, host=HERE, port=port)
     except UsageError as error:
         raise UsageError(f"{error}; another viewer may run there: choose another --port, or 0 for a free one") from None
-    address = f"http://{HERE}:{server.port}/?token={token}"
+    address = f"http://{HERE}:{server.port}/?token={secret}"
     typer.echo(address)
     if open_browser:
         import webbrowser
@@ -116,6 +120,6 @@ async def _serve(app: ASGIApp, port: int, token: str, *, open_browser: bool, pla
     try:
         await stop.wait()
     finally:
-        if play is not None:
-            await play.close()
+        if human is not None:
+            await human.close()
         await server.close()
