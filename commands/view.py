@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 PORT = 8484
 HERE = "127.0.0.1"
 
+Environment = Annotated[
+    str | None, typer.Option(help="Environment to play in the browser: an id, or a Python file that registers one.")
+]
+PlayTo = Annotated[Path | None, typer.Option(help="Episode store of what you play (default: runs/play-ENV).")]
+MayAnnotate = Annotated[
+    bool, typer.Option("--annotate", help="Let the pages write labels and comments beside the episodes.")
+]
+ExportTo = Annotated[Path | None, typer.Option(help="Write the pages to this new folder instead, for any web server.")]
+Exported = Annotated[int, typer.Option(min=0, help="Episodes of each store whose conversations are exported.")]
+
 
 def view(
     runs: Annotated[
@@ -32,22 +42,11 @@ def view(
             help="Token in the address (default: a random one).", envvar="TURNWISE_VIEW_TOKEN", show_envvar=True
         ),
     ] = None,
-    play: Annotated[
-        str | None,
-        typer.Option(help="Environment to play in the browser: an id, or a Python file that registers one."),
-    ] = None,
-    play_to: Annotated[
-        Path | None, typer.Option(help="Episode store of what you play (default: runs/play-ENV).")
-    ] = None,
-    annotate: Annotated[
-        bool, typer.Option("--annotate", help="Let the pages write labels and comments beside the episodes.")
-    ] = False,
-    export: Annotated[
-        Path | None, typer.Option(help="Write the pages to this new folder instead, for any web server.")
-    ] = None,
-    export_episodes: Annotated[
-        int, typer.Option(min=0, help="Episodes of each store whose conversations are exported.")
-    ] = 1000,
+    play: Environment = None,
+    play_to: PlayTo = None,
+    annotate: MayAnnotate = False,
+    export: ExportTo = None,
+    export_episodes: Exported = 1000,
 ) -> None:
     """Watch runs in the browser: curves, episodes and tokens, while they happen.
 
@@ -73,16 +72,8 @@ def view(
 
         typer.echo(write(Runs(runs or [Path("runs")]), export, episodes=export_episodes))
         return
-    asyncio.run(
-        _serve(
-            runs,
-            port,
-            token,
-            open_browser=browser,
-            human=_play(play, play_to) if play is not None else None,
-            annotate=annotate,
-        )
-    )
+    human = _play(play, play_to) if play is not None else None
+    asyncio.run(_serve(runs, port, token, open_browser=browser, human=human, annotate=annotate))
 
 
 def _play(env: str, folder: Path | None) -> Play:
