@@ -117,6 +117,7 @@ class Page:
         unsearched: number of episodes whose texts are not searched yet; ask again.
         choices: values by column, with the number of episodes in the whole store.
         problems: parts that cannot be read, one line each.
+        unread: number of the store's files that are not read yet; ask again.
     """
 
     rows: list[dict[str, Any]]
@@ -125,6 +126,7 @@ class Page:
     unsearched: int
     choices: dict[str, dict[str, int]]
     problems: tuple[str, ...]
+    unread: int = 0
 
 
 Find = Callable[[Path, str], "np.ndarray[Any, Any]"]
@@ -232,7 +234,7 @@ def page(snapshot: Snapshot, query: Query, searcher: Searcher) -> Page:
         found = found.take(compute.sort_indices(keys, sort_keys=[(query.sort, order)]))
     rows = table.select(SHOWN).take(found[query.offset : query.offset + query.limit]).to_pylist()
     shown = [{name: text_in(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
-    return Page(shown, len(found), table.num_rows, unsearched, snapshot.choices, snapshot.problems)
+    return Page(shown, len(found), table.num_rows, unsearched, snapshot.choices, snapshot.problems, snapshot.unread)
 
 
 def _mask(table: pa.Table, query: Query) -> pa.Array:

@@ -28,6 +28,8 @@ from .recordings import shots_of
 from .relatives import group, tree
 from .runs import Runs
 
+OPENING = 0.7
+"""Seconds that one request for a page of episodes reads files of a store; the next request continues."""
 CHUNK = 100_000
 """Characters of a long text that one request returns."""
 Step = Annotated[int | None, Parameter(ge=0, lt=2**53)]
@@ -131,7 +133,7 @@ class Routes:
         named = request.query_params
         given = {name: [each for each in named.getlist(name) if each] for name in named if name != "store"}
         index, searcher = self._store(id, store)
-        found = page(index.snapshot(), Query.read(given), searcher)
+        found = page(index.snapshot(OPENING), Query.read(given), searcher)
         return as_json(asdict(replace(found, rows=exact(found.rows))))
 
     def episode(self, id: str, store: str, episode: str) -> Response:

@@ -74,28 +74,29 @@ export async function episodesPage(place, {id, parameters}) {
       h("button", {type: "button", onclick: () => { for (const key of Object.keys(query)) if (key !== "store") delete query[key]; set({}); filters(); }}, "Clear"));
   }
 
+  /** Show what is found at once; while the viewer reads or searches more files, go on in the background. */
   async function load() {
     abort.abort();
     abort = new AbortController();
-    const mine = abort;
-    try {
-      let found;
-      do {
-        found = await get(`api/runs/${id}/episodes`, {limit: LIMIT, ...query}, mine.signal);
-        draw(found);
-      } while (found.unsearched && !mine.signal.aborted);
-    } catch (error) {
-      if (error.name !== "AbortError") problems.replaceChildren(h("p.problem", {}, visible(error.message)));
-    }
+    const {signal} = abort;
+    const ask = async () => {
+      const found = await get(`api/runs/${id}/episodes`, {limit: LIMIT, ...query}, signal);
+      draw(found);
+      return (found.unsearched || found.unread) && !signal.aborted;
+    };
+    const failed = (error) => { if (error.name !== "AbortError") problems.replaceChildren(h("p.problem", {}, visible(error.message))); };
+    const rest = async () => { while (await ask()); };
+    try { if (await ask()) rest().catch(failed); } catch (error) { failed(error); }
   }
 
   function draw(found) {
-    const first = latest === null;
+    const first = latest === null, wasReading = latest?.unread > 0;
     latest = found;
-    if (first) filters();
+    if (first || (wasReading && !found.unread)) filters();  // the choices are known when all is read
     problems.replaceChildren(...found.problems.map((each) => h("p.problem", {}, visible(each))));
     const solved = found.rows.filter((row) => row.success).length;
     status.textContent = `${found.total.toLocaleString("en")} of ${found.episodes.toLocaleString("en")} episodes`
+      + (found.unread ? ` · reading ${found.unread.toLocaleString("en")} more files …` : "")
       + (found.unsearched ? ` · searching ${found.unsearched.toLocaleString("en")} more …` : "")
       + (found.rows.length ? ` · ${percent(solved / found.rows.length)} solved on this page` : "");
     const selected = table.querySelector(".selected")?.dataset.item;
