@@ -154,7 +154,7 @@ async function configuration(id, run, wanted) {
     h("summary", {}, "Configuration"),
     about.problem && h("p.problem", {}, visible(about.problem)),
     made.command && h("p", {}, h("code", {}, visible(made.command)), h("span.quiet", {}, ` ${made.date ?? ""} ${made.commit ?? ""}`)),
-    h("div.bar", {}, other), h("div.scroll", {}, body));
+    h("div.bar", {}, other), h("div.scroll", {tabindex: 0, role: "region", "aria-label": "Settings"}, body));
 }
 
 const text = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? visible(value) : JSON.stringify(value));
