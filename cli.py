@@ -48,6 +48,9 @@ COMMANDS: dict[str, str] = {
 }
 """Each command's module in ``commands/``, which has a function of that name. Imported only when the command runs."""
 
+ALIASES = {"watch": "view"}
+"""Second names of commands, which the help does not list."""
+
 PASSES_ON = {"bench": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}}
 """Settings of commands that pass unknown arguments on to another program."""
 
@@ -71,6 +74,9 @@ def build_app(command: str | None = None) -> typer.Typer:
             app.command(name, context_settings=PASSES_ON.get(name))(_imported(module))
         else:
             app.command(name, help="" if command in COMMANDS else _docstring(module))(_not_imported)
+    for alias, name in ALIASES.items():
+        if command in (None, alias):
+            app.command(alias, hidden=True)(_imported(COMMANDS[name]))
     return app
 
 

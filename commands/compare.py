@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from ..errors import UsageError
+from ..evals.compare import check_sources
 from ..evals.compare import compare as compare_runs
 from ..evals.ranking import rank
 from ..evals.terminal import print_comparison, print_ranking
-from ..rollouts.store import load_episodes, run_of
+from ..rollouts.store import load_episodes
 from .stores import store_in
 from .terminal import screen
 
@@ -39,30 +40,10 @@ def compare(
     played = {name: load_episodes(store_in(run)) for name, run in zip(names, runs, strict=True)}
     if len(played) < len(runs):
         raise UsageError("two of these runs are the same; name each run once")
-    check_versions(dict(zip(names, runs, strict=True)))
+    check_sources({name: store_in(run) for name, run in zip(names, runs, strict=True)})
     if len(runs) == 2:
         found = compare_runs(*played.values(), names=(names[0], names[1]), confidence=confidence)
         print_comparison(found, screen()) if not as_json else typer.echo(json.dumps(found.to_json(), indent=2))
         return
     ranking = rank(played, confidence=confidence)
     print_ranking(ranking, screen()) if not as_json else typer.echo(json.dumps(ranking.to_json(), indent=2))
-
-
-def check_versions(runs: dict[str, Path]) -> None:
-    """Refuse runs with different versions of an environment's source; their difference is not only the policies'.
-
-    Raises:
-        UsageError: two runs recorded different sources for the same environment.
-    """
-    known: dict[str, tuple[str, str]] = {}
-    for name, folder in runs.items():
-        run = run_of(store_in(folder))
-        env, source = str(run.get("env")), run.get("env_source")
-        if source is None:  # a built-in id fixes its behavior; older stores recorded nothing
-            continue
-        first, other = known.setdefault(env, (name, source))
-        if other != source:
-            raise UsageError(
-                f"{first} and {name} were played with different versions of {env}: its source changed in between; play "
-                "one of them again (turnwise eval … --overwrite)"
-            )

@@ -14,6 +14,7 @@ from ..envs.named import environment
 from ..envs.registry import make
 from ..envs.tools import Tool
 from ..errors import TurnwiseError, UsageError
+from ..rollouts.annotations import read_annotations
 from ..rollouts.chat_jsonl import exportable, to_chat
 from ..rollouts.episode import Episode
 from ..rollouts.store import read_episodes
@@ -31,7 +32,8 @@ def export(
 ) -> None:
     """Write episodes as chat messages, one conversation per line, in the format of OpenAI's API and TRL.
 
-    Omits unscored episodes and episodes with an unreadable action.
+    Omits unscored episodes and episodes with an unreadable action. An episode that was labeled in the viewer has
+    its label and comment as "annotation".
 
     Examples:
 
@@ -42,6 +44,7 @@ def export(
     if env is not None:
         environment(env)
     episodes, offers, counts = read_episodes(store_in(source)), _Offers(), Counter[str]()
+    notes = read_annotations(store_in(source))
     try:
         opened = to.open("x", encoding="utf-8")
     except FileExistsError:
@@ -51,7 +54,9 @@ def export(
             kept = exportable(episode) and (episode.success or not success)
             counts["written" if kept else "left out"] += 1
             if kept:
-                file.write(json.dumps(to_chat(episode, offers.of(episode))) + "\n")
+                noted = notes.get(episode.episode_id)
+                judged = {"annotation": {"label": noted.label, "comment": noted.comment}} if noted is not None else {}
+                file.write(json.dumps(to_chat(episode, offers.of(episode)) | judged) + "\n")
     for unknown in offers.missing:
         remark().print(f"without tools: {unknown}", markup=False)
     remark().print(", ".join(f"{count} episodes {what}" for what, count in counts.items()), markup=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,17 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
-from .terminal import STOPS, remark
+from .terminal import STOPS
 
 if TYPE_CHECKING:
-    from ..view.runs import Runs
+    from ..view.play import Play
 
 PORT = 8484
 HERE = "127.0.0.1"
-USUAL = Path("runs")
-"""Folder to which commands write runs, unless ``--out`` names another."""
-PAUSE = 1.0
-"""Seconds between two looks for the first run."""
+
+Environment = Annotated[
+    str | None, typer.Option(help="Environment to play in the browser: an id, or a Python file that registers one.")
+]
+PlayTo = Annotated[Path | None, typer.Option(help="Episode store of what you play (default: runs/play-ENV).")]
+MayAnnotate = Annotated[
+    bool, typer.Option("--annotate", help="Let the pages write labels and comments beside the episodes.")
+]
+ExportTo = Annotated[Path | None, typer.Option(help="Write the pages to this new folder instead, for any web server.")]
+Exported = Annotated[int, typer.Option(min=0, help="Episodes of each store whose conversations are exported.")]
 
 
 def view(
@@ -37,12 +42,17 @@ def view(
             help="Token in the address (default: a random one).", envvar="TURNWISE_VIEW_TOKEN", show_envvar=True
         ),
     ] = None,
+    play: Environment = None,
+    play_to: PlayTo = None,
+    annotate: MayAnnotate = False,
+    export: ExportTo = None,
+    export_episodes: Exported = 1000,
 ) -> None:
     """Watch runs in the browser: curves, episodes and tokens, while they happen.
 
-    Reads the folders of runs and evaluations, and writes nothing. Only this machine can open the address, and only
-    with its token; for a run elsewhere, forward the port: ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer.
-    Without an argument, it waits for the first run if there is none yet.
+    Reads the folders of runs and evaluations, and writes nothing unless you ask for --play or --annotate. Runs that
+    begin later appear, too. Only this machine can open the address, and only with its token; for a run elsewhere,
+    forward the port: ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer. `turnwise watch` is the same command.
 
     Examples:
 
@@ -51,29 +61,48 @@ def view(
         turnwise view runs/loop runs/eval --open
 
         turnwise view ../other/runs --port 0
+
+        turnwise view --play turnwise/Apps-v2 --annotate
+
+        turnwise view runs/before runs/after --export site
     """
-    from ..view.guard import new_token
+    if export is not None:
+        from ..view.export import export as write
+        from ..view.runs import Runs
 
-    asyncio.run(_serve(runs or [], port, new_token(token), open_browser=browser))
+        typer.echo(write(Runs(runs or [Path("runs")]), export, episodes=export_episodes))
+        return
+    human = _play(play, play_to) if play is not None else None
+    asyncio.run(_serve(runs, port, token, open_browser=browser, human=human, annotate=annotate))
 
 
-async def _serve(folders: list[Path], port: int, token: str, *, open_browser: bool) -> None:
+def _play(env: str, folder: Path | None) -> Play:
+    from ..envs.named import environment
+    from ..view.play import Play
+    from .evaluate import slug
+
+    id = environment(env)
+    return Play(id, folder or Path("runs") / f"play-{slug(id)}")
+
+
+async def _serve(
+    named: list[Path] | None, port: int, token: str | None, *, open_browser: bool, human: Play | None, annotate: bool
+) -> None:
     from ..service.server import LoopServer
     from ..view.app import build_app  # FastAPI and pyarrow, which take a while
+    from ..view.guard import new_token
     from ..view.runs import Runs
 
+    secret, sources = new_token(token), [*(named or [Path("runs")]), *([human.folder] if human is not None else [])]
+    app = build_app(Runs(sources, wait=not named), secret, play=human, annotate=annotate)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for kind in (signal.SIGINT, *STOPS):
         loop.add_signal_handler(kind, stop.set)
-    runs = Runs(folders) if folders else await _first_run(stop)
-    if runs is None:
-        return
-    app = build_app(runs, token)
     try:
         server = await LoopServer.open(app, host=HERE, port=port)
     except UsageError as error:
         raise UsageError(f"{error}; another viewer may run there: choose another --port, or 0 for a free one") from None
-    address = f"http://{HERE}:{server.port}/?token={token}"
+    address = f"http://{HERE}:{server.port}/?token={secret}"
     typer.echo(address)
     if open_browser:
         import webbrowser
@@ -82,21 +111,6 @@ async def _serve(folders: list[Path], port: int, token: str, *, open_browser: bo
     try:
         await stop.wait()
     finally:
+        if human is not None:
+            await human.close()
         await server.close()
-
-
-async def _first_run(stop: asyncio.Event) -> Runs | None:
-    """Return the runs in the usual folder as soon as there is one; ``None`` if the viewer is to end before."""
-    from ..view.runs import Runs
-
-    waiting = False
-    while not stop.is_set():
-        try:
-            return Runs([USUAL])
-        except UsageError:
-            if not waiting:
-                remark().print(f"there is no run in {USUAL}/ yet; waiting for the first (or name another folder)")
-            waiting = True
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), PAUSE)
-    return None

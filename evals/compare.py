@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pydantic
 
 from ..errors import UsageError
 from ..rollouts.episode import FAILURE_RATE, Episode
+from ..rollouts.store import run_of
 from .attribution import inconclusive
 from .formatting import signed
 from .statistics import Estimate, mean_over_tasks, proportion, square_and_add
@@ -155,6 +157,29 @@ def compare(
         notes=(*notes, *(f"{name} is {why}" for name, why in doubts)),
         inconclusive=tuple(name for name, _ in doubts),
     )
+
+
+def check_sources(stores: Mapping[str, Path]) -> None:
+    """Refuse stores with different versions of an environment's source; their difference is not only the policies'.
+
+    Args:
+        stores: folder of each run's episode store by the run's name.
+
+    Raises:
+        UsageError: two runs recorded different sources for the same environment.
+    """
+    known: dict[str, tuple[str, str]] = {}
+    for name, folder in stores.items():
+        run = run_of(folder)
+        env, source = str(run.get("env")), run.get("env_source")
+        if source is None:  # a built-in id fixes its behavior; older stores recorded nothing
+            continue
+        first, other = known.setdefault(env, (name, source))
+        if other != source:
+            raise UsageError(
+                f"{first} and {name} were played with different versions of {env}: its source changed in between; play "
+                "one of them again (turnwise eval … --overwrite)"
+            )
 
 
 def _success(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float) -> Difference:

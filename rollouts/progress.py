@@ -1,4 +1,4 @@
-"""Progress of a run: episodes, success so far, turns per second, failures by kind."""
+"""Progress of a run: episodes, success and return so far, turns per second, failures by kind."""
 
 from __future__ import annotations
 
@@ -88,10 +88,12 @@ class RunProgress:
 
 
 def summary_line(stats: RunStats, seconds: float) -> str:
-    """Return ``success 61.5 % · 240 turns/s · 3 EnvironmentTimeoutError, 2 retried``, without empty parts."""
+    """Return ``success 61.5 % · return 0.62 · 240 turns/s · 3 EnvironmentTimeoutError``, without empty parts."""
     parts = []
     if stats.success_rate is not None:
         parts.append(f"success {100 * stats.success_rate:.1f} %")
+    if stats.kept.mean_reward is not None:
+        parts.append(f"return {stats.kept.mean_reward:.3g}")
     if stats.turns and seconds > 0:
         parts.append(f"{stats.turns / seconds:,.0f} turns/s")
     problems = [f"{count} {kind}" for kind, count in stats.failures.most_common()]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from turnwise.cli import COMMANDS, build_app
+from turnwise.cli import ALIASES, COMMANDS, build_app
 
 from .docs.walk import NOTEBOOK
 from .docs.walk import pages as followed
@@ -118,7 +118,9 @@ def test_commands_exist(page: Path) -> None:
         words = re.sub(r"^\$ ", "", line.strip()).split("#")[0].split()
         if words[:1] == ["turnwise"] and len(words) > 1 and not words[1].startswith("-"):
             for command in words[1].split("|"):
-                assert command in COMMANDS, f"{name(page)} shows `turnwise {command}`, which does not exist"
+                assert command in {*COMMANDS, *ALIASES}, (
+                    f"{name(page)} shows `turnwise {command}`, which does not exist"
+                )
                 unknown = {word.split("=")[0] for word in words[2:] if re.match(r"--?[a-z]", word)} - options(command)
                 assert not unknown, f"{name(page)}: turnwise {command} has no option {sorted(unknown)}"
         if words[:1] == ["make"]:

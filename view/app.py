@@ -1,60 +1,62 @@
-"""The web application of the viewer: pages, and what they show as JSON."""
+"""The web application of the viewer: its pages, and the addresses of what they show."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
-from dataclasses import asdict, replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from fastapi import FastAPI, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from ..errors import StoreError, UsageError
-from ..evals.curves import read_run
-from ..rollouts.episode import Episode
-from ..rollouts.store import run_of
 from . import live
-from .episode import image_at, load, place_of, text_at, to_json, token_texts
-from .episode_index import EpisodeIndex, Snapshot
-from .guard import Guard
-from .metrics import over_seeds
-from .queries import Query, Searcher, page
-from .relatives import group, tree
+from .guard import Guard, write_key
+from .play import Play
+from .routes import PARTS, Routes
 from .runs import Runs
+from .writing import Writing
 
 STATIC = Path(__file__).resolve().parent / "static"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-CHUNK = 100_000
-"""Characters of a long text that one request returns."""
-SEEDS = 32
-"""Most runs whose curves are averaged."""
 
 
-def build_app(runs: Runs, token: str) -> ASGIApp:
-    """Return the application.
+WRITING = {"start": "/api/play/start", "act": "/api/play/act", "stop": "/api/play/stop", "note": "/api/note"}
+"""Addresses that write, by the name of their handler."""
+
+
+def build_app(runs: Runs, token: str, *, play: Play | None = None, annotate: bool = False) -> ASGIApp:
+    """Return the application, which only reads unless it is given something to write.
 
     Args:
         runs: the runs to show.
         token: token that a browser needs.
+        play: an environment to play in the browser; ``None`` for none.
+        annotate: whether episodes may be labeled and commented on.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    routes = _Routes(runs)
+    routes = Routes(runs)
     for file in STATIC.iterdir():
         if file.suffix in TYPES:
             app.add_api_route("/" if file.name == "index.html" else f"/{file.name}", _static(file), methods=["GET"])
     app.add_api_route("/api/live", routes.live, methods=["GET"])
     app.add_api_route("/api/runs", routes.list, methods=["GET"])
-    for name in ("live", "episodes", "episode", "tree", "group", "text", "image", "seeds", "difference"):
+    app.add_api_route("/api/compare", routes.compare, methods=["GET"])
+    for name in PARTS:
         handler = routes.live_run if name == "live" else getattr(routes, name)
         app.add_api_route(f"/api/runs/{{id}}/{name}", handler, methods=["GET"])
     app.add_api_route("/api/runs/{id}", routes.run, methods=["GET"])
+    writing = Writing(routes, write_key(token), play, annotate)
+    for name, handler in {"writing": writing.about, "play": writing.playing}.items():
+        app.add_api_route(f"/api/{name}", handler, methods=["GET"])
+    for name, handler in {"text": writing.text, "image": writing.image}.items():
+        app.add_api_route(f"/api/play/{name}", handler, methods=["GET"])
+    for name, path in WRITING.items():
+        app.add_api_route(path, getattr(writing, name), methods=["POST"])
     for kind in (StoreError, UsageError, OSError):
         app.add_exception_handler(kind, _explained)
-    return Guard(app, token)
+    allowed = {path for name, path in WRITING.items() if (annotate if name == "note" else play is not None)}
+    return Guard(app, token, writable=frozenset(allowed))
 
 
 def _static(file: Path) -> Callable[[], Response]:
@@ -62,151 +64,6 @@ def _static(file: Path) -> Callable[[], Response]:
     return lambda: Response(content, media_type=media)
 
 
-def _json(value: Any) -> Response:
-    return Response(live.encoded(value), media_type="application/json")
-
-
 async def _explained(request: Request, error: Exception) -> Response:
     status = 400 if isinstance(error, UsageError) else 500
     return Response(live.encoded({"detail": " ".join(str(error).split())}), status, media_type="application/json")
-
-
-def _stream(events: AsyncIterator[str]) -> Response:
-    return StreamingResponse(events, media_type="text/event-stream")
-
-
-class _Routes:
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
-        self._stores: dict[Path, tuple[EpisodeIndex, Searcher]] = {}
-        self._lock = threading.Lock()
-
-    async def live(self) -> Response:
-        return _stream(live.changes(live.look_at_list(self._runs), seconds=1.0))
-
-    async def live_run(self, id: str) -> Response:
-        return _stream(live.changes(live.look_at_run(self._runs, id)))
-
-    def list(self) -> Response:
-        return _json([each.to_json() for each in self._runs.list()])
-
-    def run(self, id: str) -> Response:
-        info = self._runs.info(id)
-        if info is None:
-            raise HTTPException(404, "there is no such run; it may have been moved")
-        try:
-            about = self._runs.config(self._path(id))
-        except (UsageError, StoreError) as error:
-            about = {"problem": str(error)}
-        return _json(info.to_json() | {"about": _exact(about)})
-
-    def difference(self, id: str, other: str) -> Response:
-        mine, theirs = (_flat(self._runs.config(self._path(each)).get("config") or {}) for each in (id, other))
-        keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
-        found = [{"key": key, "this": mine.get(key), "other": theirs.get(key)} for key in sorted(keys)]
-        return _json(_exact(found))
-
-    def seeds(self, id: str) -> Response:
-        """Average a run's curves with those of runs that differ only in their seed, one run for each seed."""
-        path = self._path(id)
-        this, info = read_run(path), self._runs.info(id)
-        same = {self._seed(path): path}
-        for other in self._runs.list():
-            like = info is not None and (other.kind, other.env, other.policy) == (info.kind, info.env, info.policy)
-            there = self._path(other.id)
-            if like and this.kind and len(same) < SEEDS and self._seed(there) not in same:
-                with suppress(UsageError):
-                    same |= {self._seed(there): there} if read_run(there).kind == this.kind else {}
-        names = sorted({name for record in this.records for name in record} - {"step"})
-        series = over_seeds([*same.values()], names) if len(same) > 1 else {}
-        return _json({"runs": [each.name for each in same.values()], "series": series})
-
-    def _seed(self, path: Path) -> Any:
-        try:
-            return (self._runs.config(path).get("config") or {}).get("seed")
-        except (UsageError, StoreError):
-            return None
-
-    def episodes(self, request: Request, id: str, store: str) -> Response:
-        named = request.query_params
-        given = {name: [each for each in named.getlist(name) if each] for name in named if name != "store"}
-        index, searcher = self._store(id, store)
-        found = page(index.snapshot(), Query.read(given), searcher)
-        return _json(asdict(replace(found, rows=_exact(found.rows))))
-
-    def episode(self, id: str, store: str, episode: str) -> Response:
-        found = to_json(self._episode(id, store, episode), self._tokens(id, store))
-        return _json(found | {"task": _exact(found["task"])})
-
-    def tree(self, id: str, store: str, episode: str) -> Response:
-        return _json(tree(self._snapshot(id, store), episode))
-
-    def group(self, id: str, store: str, group_id: str, first: str = "") -> Response:
-        return _json(group(self._snapshot(id, store), group_id, first))
-
-    def text(self, id: str, store: str, episode: str, at: str, offset: int = 0) -> Response:
-        text = text_at(self._episode(id, store, episode), at)
-        if text is None or offset < 0:
-            raise HTTPException(404, "there is no such text in this episode")
-        return _json({"text": text[offset : offset + CHUNK], "more": max(0, len(text) - offset - CHUNK)})
-
-    def image(self, id: str, store: str, episode: str, at: str) -> Response:
-        image = image_at(self._episode(id, store, episode), at)
-        if image is None:
-            return PlainTextResponse("there is no such image in this episode\n", 404)
-        return Response(image.data, media_type=image.mime)
-
-    def _path(self, id: str) -> Path:
-        path = self._runs.path(id)
-        if path is None:
-            raise HTTPException(404, "there is no such run; it may have been moved")
-        return path
-
-    def _store(self, id: str, name: str) -> tuple[EpisodeIndex, Searcher]:
-        self._path(id)
-        path = self._runs.store(id, name)
-        if path is None:
-            raise HTTPException(404, "this run has no such episodes")
-        with self._lock:
-            return self._stores.setdefault(path, (EpisodeIndex(path), Searcher()))
-
-    def _snapshot(self, id: str, store: str) -> Snapshot:
-        return self._store(id, store)[0].snapshot()
-
-    def _episode(self, id: str, store: str, episode: str) -> Episode:
-        place = place_of(self._snapshot(id, store), episode)
-        if place is None:
-            raise HTTPException(404, "there is no such episode in this store; it may have been played again since")
-        return load(place)
-
-    def _tokens(self, id: str, store: str) -> Any:
-        """Return the texts of token ids, if the run or its settings lead to a tokenizer on this machine."""
-        path = self._path(id)
-        about = self._runs.config(path).get("config") or {}
-        stored = self._runs.store(id, store)
-        named = [path / "model", *sorted(path.glob("checkpoints/step-*/model"))[-1:]]
-        settings = {**about, **(run_of(stored) if stored else {})}
-        named += [Path(settings[key]) for key in ("tokenizer", "policy", "model") if isinstance(settings.get(key), str)]
-        for folder in named:
-            file = folder / "tokenizer.json"
-            if file.is_file() and (texts := token_texts(folder, file.stat().st_mtime_ns)) is not None:
-                return texts
-        return None
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Return settings by dotted name."""
-    if not isinstance(value, dict) or not value:
-        return {prefix: value} if prefix else {}
-    return {
-        name: inner for key, each in value.items() for name, inner in _flat(each, f"{prefix}.{key}".strip(".")).items()
-    }
-
-
-def _exact(value: Any) -> Any:
-    """Write integers that JavaScript would round as text, also inside lists and objects."""
-    if isinstance(value, dict):
-        return {name: _exact(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_exact(inner) for inner in value]
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53 else value

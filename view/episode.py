@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ from .episode_index import Snapshot, step_in
 LONGEST_TEXT = 20_000
 """Most characters of one text that are sent with an episode; the rest is sent on request."""
 NOT_STORED = (
-    "Advantages, clipping and entropy are computed while learning, and a store of episodes does not hold them. The "
-    "trained tokens are the sampled ones; prompts are masked."
+    "Advantages, clipping, entropy and the values of critics (ArCHer, PPO) are computed while learning, and a store "
+    "of episodes does not hold them. The trained tokens are the sampled ones; prompts are masked."
 )
 
 
@@ -83,13 +84,15 @@ def load_all(places: Sequence[Place]) -> list[Episode]:
     return [found[place] for place in places]
 
 
-def to_json(episode: Episode, texts: TokenTexts | None = None) -> dict[str, Any]:
+def to_json(episode: Episode, texts: TokenTexts | None = None, shots: Sequence[Path | None] = ()) -> dict[str, Any]:
     """Return what the page of an episode shows.
 
     Args:
         episode: the episode.
         texts: texts of token ids, if the tokenizer is known.
+        shots: screenshots of a recording: one at the beginning, and one after each turn.
     """
+    begin, after = (shots[:1] or [None])[0], [*shots[1:], *([None] * len(episode.turns))]
     score, fork = episode.score, episode.fork
     step = episode.fingerprints.get("step")
     return {
@@ -109,7 +112,11 @@ def to_json(episode: Episode, texts: TokenTexts | None = None) -> dict[str, Any]
         "collateral": list(score.collateral) if score else [],
         "violations": list(score.violations) if score else [],
         "fork": {"parent": fork.parent, "turn": fork.turn} if fork else None,
-        "turns": [_turn(turn, number, texts) for number, turn in enumerate(episode.turns)],
+        "turns": [
+            _turn(turn, number, texts) | {"shot": f"shot.{number + 1}" if after[number] else None}
+            for number, turn in enumerate(episode.turns)
+        ],
+        "shot": "shot.0" if begin else None,
         "final": _observation(episode.final_observation, "final") if episode.final_observation else [],
         "values": _values(episode),
         "token_texts": texts is not None,
@@ -132,6 +139,7 @@ def _turn(turn: Turn, number: int, texts: TokenTexts | None) -> dict[str, Any]:
         "truncated": turn.truncated,
         "finish": turn.finish,
         "seconds": [turn.seconds_policy, turn.seconds_env],
+        "records": _text(json.dumps(dict(turn.info), indent=1), f"{at}.records") if turn.info else None,
         "prompt_tokens": len(turn.prompt_ids),
         "tokens": _tokens(turn, texts),
     }
@@ -224,7 +232,8 @@ def _at(episode: Episode, at: str) -> Part | ToolCall | str | None:
 def _of_action(turn: Turn, words: Sequence[str]) -> ToolCall | str | None:
     if words[0] == "call":
         return turn.action.tool_calls[_index(words[1])]
-    return {"text": turn.action.text, "thoughts": turn.thoughts}.get(words[0])
+    records = json.dumps(dict(turn.info), indent=1) if words[0] == "records" else None
+    return {"text": turn.action.text, "thoughts": turn.thoughts, "records": records}.get(words[0])
 
 
 def _inside(message: Message, words: Sequence[str]) -> Part | ToolCall | None:

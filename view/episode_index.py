@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -23,14 +24,16 @@ STEP = "step"
 """Fingerprint of a training episode that has its step."""
 PLAIN = ("episode_id", "group_id", "env_id", "outcome", "success", "total_reward", "error", "attempts", "seconds")
 TASK = ("template", "level", "seed", "split")
+FAILURES = ("after_action", "redrawn")
+"""Counts of failures that a comparison of runs reads."""
 CHOICES = ("outcome", "split", "template", "env_id", "level")
 """Columns with few values, of which a filter names one or several."""
 OFFERED = 100
 """The most values of such a column that a page offers."""
-NEEDED = (*PLAIN, "task", "fork", "fingerprints", "out_of_turns")
+NEEDED = (*PLAIN, *FAILURES, "task", "fork", "fingerprints", "out_of_turns")
 ROWS = pa.schema(
-    [SCHEMA.field(name) for name in PLAIN]
-    + [SCHEMA.field("task").type.field(name) for name in TASK]
+    [SCHEMA.field(name) for name in (*PLAIN, *FAILURES)]
+    + [SCHEMA.field("task").type.field(name) for name in ("family", *TASK)]
     + [("turns", pa.int64()), ("parent", pa.string()), ("fork_turn", pa.int64()), ("step", pa.int64())]
     + [("part", pa.int32()), ("row", pa.int32())]
 )
@@ -41,6 +44,8 @@ LONGEST_STEP = 18
 """The most digits of a step; a longer number is not a step, and would not fit into the column."""
 READERS = 2
 """Threads that read parts; more would compete with a run on the same machine."""
+AT_ONCE = 32
+"""Parts that are read before the next look at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +57,14 @@ class Snapshot:
         files: parts of the store; the column ``part`` counts them.
         problems: parts that cannot be read, one line each.
         choices: values of the columns ``CHOICES``, each with its number of episodes.
+        unread: number of parts that are not read yet; ask again.
     """
 
     table: pa.Table
     files: tuple[Path, ...]
     problems: tuple[str, ...]
     choices: dict[str, dict[str, int]]
+    unread: int = 0
 
 
 class EpisodeIndex:
@@ -74,8 +81,11 @@ class EpisodeIndex:
         self._folder = -1
         self._lock = threading.Lock()
 
-    def snapshot(self) -> Snapshot:
-        """Return all episodes that are in the store now.
+    def snapshot(self, seconds: float = math.inf) -> Snapshot:
+        """Return all episodes that are in the store now, or those that can be read in a time.
+
+        Args:
+            seconds: time after which parts are left for the next call; at least some are read.
 
         Raises:
             StoreError: There is no store, or it has another format.
@@ -91,14 +101,25 @@ class EpisodeIndex:
             new = [file for file, stamp in there.items() if self._read.get(file, (None,))[0] != stamp]
             if not new and self._snapshot is not None and there.keys() == self._read.keys():
                 return self._snapshot
-            with ThreadPoolExecutor(READERS) as readers:
-                for file, found in zip(new, readers.map(_light, new), strict=True):
-                    self._read[file] = (there[file], found)
-            self._read = {file: self._read[file] for file in there}
-            self._snapshot = self._joined()
+            unread = self._read_parts({file: there[file] for file in new}, time.monotonic() + seconds)
+            self._read = {file: self._read[file] for file in there if file in self._read}
+            if unread:
+                self._folder = -1
+            self._snapshot = self._joined(unread)
             return self._snapshot
 
-    def _joined(self) -> Snapshot:
+    def _read_parts(self, new: dict[Path, tuple[int, int, int]], end: float) -> int:
+        """Read parts in their order until a time, and return how many are left."""
+        files = list(new)
+        with ThreadPoolExecutor(READERS) as readers:
+            for start in range(0, len(files), AT_ONCE):
+                if start and time.monotonic() > end:
+                    return len(files) - start
+                some = files[start : start + AT_ONCE]
+                self._read |= {f: (new[f], found) for f, found in zip(some, readers.map(_light, some), strict=True)}
+        return 0
+
+    def _joined(self, unread: int) -> Snapshot:
         tables, problems = [ROWS.empty_table()], []
         for number, (file, (_, found)) in enumerate(self._read.items()):
             if isinstance(found, str):
@@ -107,7 +128,7 @@ class EpisodeIndex:
             at = ROWS.get_field_index("part")
             tables.append(found.set_column(at, ROWS.field(at), pa.array([number], pa.int32()).take(_zeros(len(found)))))
         table = pa.concat_tables(tables).combine_chunks()
-        return Snapshot(table, tuple(self._read), tuple(problems), _choices(table))
+        return Snapshot(table, tuple(self._read), tuple(problems), _choices(table), unread)
 
 
 def _choices(table: pa.Table) -> dict[str, dict[str, int]]:
@@ -165,8 +186,8 @@ def _named(words: list[str]) -> list[str]:
 
 def _rows(table: pa.Table) -> pa.Table:
     table = table.combine_chunks()
-    columns = {name: table[name] for name in PLAIN}
-    columns |= {name: compute.struct_field(table["task"], name) for name in TASK}
+    columns = {name: table[name] for name in (*PLAIN, *FAILURES)}
+    columns |= {name: compute.struct_field(table["task"], name) for name in ("family", *TASK)}
     columns["turns"] = compute.list_value_length(table["turns"]).cast(pa.int64())
     columns["parent"] = compute.struct_field(table["fork"], "parent")
     columns["fork_turn"] = compute.list_value_length(compute.struct_field(table["fork"], "owners")).cast(pa.int64())

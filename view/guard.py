@@ -17,6 +17,10 @@ from ..errors import UsageError
 HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 """Names by which a browser reaches this machine. Another name that leads here is DNS rebinding."""
 SHORTEST_TOKEN = 16
+KEY = "x-turnwise-key"
+"""Header of requests that write. A page of another origin can neither read the key nor send the header."""
+LARGEST = 2 * 2**20
+"""Most bytes of a request that writes."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -44,8 +48,16 @@ def new_token(given: str | None = None) -> str:
     return given
 
 
+def write_key(token: str) -> str:
+    """Return the key that a request to write needs besides the token's cookie."""
+    return hmac.new(token.encode(), b"write", hashlib.sha256).hexdigest()
+
+
 class Guard:
     """Refuses requests that are not for reading, come from elsewhere, or do not have the token.
+
+    A request to write is accepted at the addresses of ``writable`` only. It needs the origin of the viewer's own pages,
+    a body of JSON, and the key that only these pages can read.
 
     The address with the token leads to a cookie and to the address without it, so that neither the history nor a
     screenshot holds the token.
@@ -53,10 +65,11 @@ class Guard:
     Args:
         app: application behind the guard.
         token: the token.
+        writable: paths that accept POST; none by default.
     """
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._token = app, token
+    def __init__(self, app: ASGIApp, token: str, *, writable: frozenset[str] = frozenset()) -> None:
+        self._app, self._token, self._writable = app, token, writable
         # A cookie belongs to a host, not to a port: viewers beside each other need different names.
         self._cookie = f"turnwise_view_{hashlib.sha256(token.encode()).hexdigest()[:10]}"
 
@@ -77,7 +90,8 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if scope["method"] not in ("GET", "HEAD"):
+        writes = scope["method"] == "POST" and scope["path"] in self._writable
+        if scope["method"] not in ("GET", "HEAD") and not writes:
             return PlainTextResponse("this viewer only reads\n", 405, headers={"Allow": "GET, HEAD"})
         if _hostname(headers.get("host", "")) not in HOSTS or len(headers.getlist("host")) != 1:
             return PlainTextResponse("wrong host: open the address that `turnwise view` printed\n", 421)
@@ -85,6 +99,18 @@ class Guard:
         origin = headers.get("origin")
         if elsewhere or (origin is not None and urlsplit(origin).netloc != headers.get("host")):
             return PlainTextResponse("other sites cannot read this viewer\n", 403)
+        return self._unsafe(headers) if writes else None
+
+    def _unsafe(self, headers: Headers) -> Response | None:
+        """Refuse a request to write that a page of this viewer would not send."""
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if headers.get("origin") is None or kind != "application/json":
+            return PlainTextResponse("only the viewer's own pages write, as JSON\n", 403)
+        if not hmac.compare_digest(headers.get(KEY, "").encode(errors="replace"), write_key(self._token).encode()):
+            return PlainTextResponse("the key is missing or wrong; load the page again\n", 403)
+        length = headers.get("content-length", "")
+        if not length.isdecimal() or len(length) > 9 or int(length) > LARGEST:
+            return PlainTextResponse("the request is too large, or does not give its length\n", 413)
         return None
 
     def _entrance(self, scope: Scope) -> Response | None:

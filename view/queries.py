@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pyarrow import compute
 
 from ..errors import UsageError
 from ..rollouts.columns import text_in
-from .episode_index import CHOICES, PLAIN, TASK, Snapshot
+from .episode_index import CHOICES, PLAIN, TASK, Snapshot, leaf
 
 SORTED = (*PLAIN, *TASK, "turns", "step")
 """Columns by which episodes can be sorted."""
@@ -39,6 +39,7 @@ class Query:
         success: whether the task was solved; ``None`` for both.
         id: part of an episode's or a group's id; empty for all.
         text: text that the conversation contains, in any case; empty for all.
+        tool: name of a tool that the agent called; empty for all.
         sort: column to sort by; empty for the order of writing.
         descending: whether to sort from high to low.
         offset: number of episodes before the page.
@@ -50,6 +51,7 @@ class Query:
     success: bool | None = None
     id: str = ""
     text: str = ""
+    tool: str = ""
     sort: str = ""
     descending: bool = False
     offset: int = 0
@@ -69,7 +71,7 @@ class Query:
         repeated = {name: (each,) if isinstance(each, str) else tuple(each) for name, each in parameters.items()}
         given = {name: values[-1] for name, values in repeated.items() if values}
         bounds = {f"{name}_{end}" for name in RANGES for end in ("min", "max")}
-        known = {*CHOICES, *bounds, "success", "id", "text", "sort", "offset", "limit"}
+        known = {*CHOICES, *bounds, "success", "id", "text", "tool", "sort", "offset", "limit"}
         if unknown := sorted(set(given) - known):
             raise UsageError(f"unknown filter {unknown[0]!r}; choose from {', '.join(sorted(known))}")
         if (success := given.get("success", "")) not in ("", "true", "false"):
@@ -84,6 +86,7 @@ class Query:
             success=None if not success else success == "true",
             id=given.get("id", ""),
             text=given.get("text", ""),
+            tool=given.get("tool", ""),
             sort=sort.removeprefix("-"),
             descending=sort.startswith("-"),
             offset=max(0, int(_number(given, "offset") or 0)),
@@ -114,6 +117,7 @@ class Page:
         unsearched: number of episodes whose texts are not searched yet; ask again.
         choices: values by column, with the number of episodes in the whole store.
         problems: parts that cannot be read, one line each.
+        unread: number of the store's files that are not read yet; ask again.
     """
 
     rows: list[dict[str, Any]]
@@ -122,22 +126,27 @@ class Page:
     unsearched: int
     choices: dict[str, dict[str, int]]
     problems: tuple[str, ...]
+    unread: int = 0
+
+
+Find = Callable[[Path, str], "np.ndarray[Any, Any]"]
 
 
 class Searcher:
     """Searches the texts of conversations part by part, and remembers what it found."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Path, int, str], np.ndarray[Any, Any]] = {}
+        self._found: dict[tuple[Path, int, str, Find], np.ndarray[Any, Any]] = {}
         self._lock = threading.Lock()
 
-    def matches(self, snapshot: Snapshot, text: str, wanted: pa.Array) -> tuple[pa.Array, int]:
-        """Find episodes that contain a text, for at most ``SEARCH_SECONDS``.
+    def matches(self, snapshot: Snapshot, text: str, wanted: pa.Array, find: Find) -> tuple[pa.Array, int]:
+        """Find episodes in which ``find`` finds a text, for at most ``SEARCH_SECONDS``.
 
         Args:
             snapshot: the store's episodes.
             text: text to find.
             wanted: mask over the table; parts without a wanted episode are not read.
+            find: function of a part and the text that returns whether each episode has it.
 
         Returns:
             A mask over the table, and the number of wanted episodes that were not searched.
@@ -149,14 +158,14 @@ class Searcher:
         with self._lock:
             for number in np.unique(numbers[asked]):
                 here, file = numbers == number, snapshot.files[number]
-                key = (file, file.stat().st_mtime_ns, text)
+                key = (file, file.stat().st_mtime_ns, text, find)
                 if key not in self._found:
                     if time.monotonic() > end:
                         unsearched += int((here & asked).sum())
                         continue
                     if len(self._found) > 50_000:
                         self._found.clear()
-                    self._found[key] = contains(file, text)
+                    self._found[key] = find(file, text)
                 mask[here] = self._found[key][rows[here]]
         return pa.array(mask), unsearched
 
@@ -172,7 +181,18 @@ def contains(file: Path, text: str) -> np.ndarray[Any, Any]:
         found = np.zeros(parquet.metadata.num_rows, bool)
         for path in wanted:
             column = parquet.read(columns=[path], use_threads=False).column(0).combine_chunks()
-            found |= _rows_with(column, text)
+            found |= _rows_with(column, partial(compute.match_substring, pattern=text, ignore_case=True))
+    return found
+
+
+def calls(file: Path, tool: str) -> np.ndarray[Any, Any]:
+    """Return for each episode of a part whether the agent called a tool of this name."""
+    with pq.ParquetFile(file) as parquet:
+        found = np.zeros(parquet.metadata.num_rows, bool)
+        path = leaf(parquet, "turns", "action", "tool_calls", "name")
+        if path is not None:
+            column = parquet.read(columns=[path], use_threads=False).column(0).combine_chunks()
+            found |= _rows_with(column, partial(compute.equal, tool))
     return found
 
 
@@ -185,7 +205,7 @@ def _is_text(path: str) -> bool:
     )
 
 
-def _rows_with(column: pa.Array, text: str) -> np.ndarray[Any, Any]:
+def _rows_with(column: pa.Array, fits: Callable[[pa.Array], pa.Array]) -> np.ndarray[Any, Any]:
     """Descend through lists and structs to the strings, and carry what matches back to the rows."""
     rows, found = np.arange(len(column)), np.zeros(len(column), bool)
     while not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
@@ -194,7 +214,7 @@ def _rows_with(column: pa.Array, text: str) -> np.ndarray[Any, Any]:
         else:
             rows = rows[compute.list_parent_indices(column).to_numpy()]
             column = compute.list_flatten(column)
-    hits = compute.fill_null(compute.match_substring(column, text, ignore_case=True), False)
+    hits = compute.fill_null(fits(column), False)
     found[rows[hits.to_numpy(zero_copy_only=False)]] = True
     return found
 
@@ -203,9 +223,10 @@ def page(snapshot: Snapshot, query: Query, searcher: Searcher) -> Page:
     """Return the page of a query."""
     table = snapshot.table
     mask, unsearched = _mask(table, query), 0
-    if query.text:
-        hits, unsearched = searcher.matches(snapshot, query.text, mask)
-        mask = compute.and_(mask, hits)
+    for wanted, find in ((query.tool, calls), (query.text, contains)):
+        if wanted:
+            hits, left = searcher.matches(snapshot, wanted, mask, find)
+            mask, unsearched = compute.and_(mask, hits), max(unsearched, left)
     found = compute.indices_nonzero(mask)
     if query.sort:
         order = "descending" if query.descending else "ascending"
@@ -213,7 +234,7 @@ def page(snapshot: Snapshot, query: Query, searcher: Searcher) -> Page:
         found = found.take(compute.sort_indices(keys, sort_keys=[(query.sort, order)]))
     rows = table.select(SHOWN).take(found[query.offset : query.offset + query.limit]).to_pylist()
     shown = [{name: text_in(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
-    return Page(shown, len(found), table.num_rows, unsearched, snapshot.choices, snapshot.problems)
+    return Page(shown, len(found), table.num_rows, unsearched, snapshot.choices, snapshot.problems, snapshot.unread)
 
 
 def _mask(table: pa.Table, query: Query) -> pa.Array:

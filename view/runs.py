@@ -90,19 +90,20 @@ class Runs:
 
     Args:
         sources: folders, each a run or a folder of runs.
+        wait: whether the folders may be missing or empty until a run begins.
 
     Raises:
-        UsageError: A folder does not exist, or there is no run in any of them.
+        UsageError: A folder does not exist, or there is no run in any of them, and ``wait`` is false.
     """
 
-    def __init__(self, sources: Sequence[Path]) -> None:
+    def __init__(self, sources: Sequence[Path], *, wait: bool = False) -> None:
         for source in sources:
-            if not source.is_dir():
+            if not source.is_dir() and not wait:
                 raise UsageError(f"there is no folder {source}; name the folder of a run, or a folder of runs")
         self.sources = tuple(source.resolve() for source in sources)
         self._metrics: dict[Path, MetricsFile] = {}
         self._known: dict[str, Path] = {}
-        if not any(True for source in self.sources for _ in _found(source, DEPTH)):
+        if not wait and not any(True for source in self.sources for _ in _found(source, DEPTH)):
             named = ", ".join(map(str, sources))
             raise UsageError(
                 f"there is no run in {named}: no {CONFIG}, no {METRICS} and no episode store; name a folder that "
@@ -111,7 +112,7 @@ class Runs:
 
     def folders(self) -> dict[str, tuple[Path, str]]:
         """Return path and name of each run by id, the newest first; a run may have appeared since the last call."""
-        found = {_key(path): (path, _name(path, source)) for source in self.sources for path in _found(source, DEPTH)}
+        found = {key_of(path): (path, _name(path, source)) for source in self.sources for path in _found(source, DEPTH)}
         ordered = dict(sorted(found.items(), key=lambda item: -_changed(item[1][0]))[:SEVERAL])
         self._known = {id: path for id, (path, _) in ordered.items()}
         return ordered
@@ -265,7 +266,8 @@ def _name(path: Path, source: Path) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def _key(path: Path) -> str:
+def key_of(path: Path) -> str:
+    """Return the id of a run's folder, an absolute path."""
     return hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:12]
 
 

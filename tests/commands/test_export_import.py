@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from turnwise.envs import registry
+from turnwise.rollouts.annotations import annotate
 from turnwise.rollouts.chat_jsonl import to_chat
 from turnwise.rollouts.store import load_episodes
 
@@ -65,6 +66,15 @@ def test_an_environment_of_a_file_is_asked_for_by_its_option(
     assert run("replay", "runs/one", "--env", "tool_env.py").code == 0
     assert run("export", "runs/one", "chats.jsonl", "--env", "tool_env.py").code == 0
     assert lines("chats.jsonl")[0]["tools"]
+
+
+def test_a_label_is_exported_with_its_episode(run: Run) -> None:
+    assert run("eval", "turnwise/MazeFO-v0", "-p", "oracle", "-n", "2", "--out", "runs/one", "--no-report").code == 0
+    first, second = (episode.episode_id for episode in load_episodes("runs/one/episodes"))
+    annotate(Path("runs/one/episodes"), second, label="odd", comment="a <b>long</b> way")
+    assert run("export", "runs/one", "chats.jsonl").code == 0
+    noted = {line["episode_id"]: line.get("annotation") for line in lines("chats.jsonl")}
+    assert noted == {first: None, second: {"label": "odd", "comment": "a <b>long</b> way"}}
 
 
 def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:

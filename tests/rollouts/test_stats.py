@@ -86,7 +86,7 @@ def test_retries_and_failures_are_counted_by_kind() -> None:
     assert stats.outcomes == {tw.Outcome.COMPLETED: 3, tw.Outcome.INFRA_FAILED: 1}
     assert stats.turns == 10, "three episodes of three, and the action that was never answered"
     line = summary_line(stats, 3.0)
-    assert line == "success 100.0 % · 3 turns/s · 4 EnvironmentFailedError, 1 infra_failed, 3 retried"
+    assert line == "success 100.0 % · return 1.25 · 3 turns/s · 4 EnvironmentFailedError, 1 infra_failed, 3 retried"
 
 
 def shown(terminal: bool, **kwargs: Any) -> str:

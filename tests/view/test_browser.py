@@ -5,122 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-import turnwise as tw
-from turnwise.envs.web.chromium.launch import executable
-from turnwise.errors import UsageError
-
-from .conftest import build, running
-from .fakes import PNG, episode, line, said, store, training, turn
+from .browsing import PATIENCE, Open, follow, look, ready, viewer
+from .fakes import line, training
+from .folders import build, running
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.slow
-
-MARKUP = "<script>window.owned=1</script><img src=x onerror='window.owned=1'><b>bold</b> \u202eevil \x1b[31m"
-PATIENCE = 60_000
-"""Milliseconds until a page counts as broken; nothing here waits for a clock otherwise."""
-
-
-def found() -> str:
-    try:
-        return executable()
-    except UsageError as error:
-        pytest.skip(f"needs a browser: {error}")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = found()
-    from playwright.sync_api import sync_playwright  # an extra
-
-    with sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@contextmanager
-def viewer(root: Path) -> Iterator[str]:
-    """Run the command; the address that it prints."""
-    words = [sys.executable, "-m", "turnwise", "view", str(root), "--port", "0"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.terminate()
-        assert process.wait(60) == 0, "SIGTERM ends the viewer in order"
-        process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = build(tmp_path_factory.mktemp("browser") / "runs")
-    seen = tw.Observation((said("user", MARKUP, tw.ImagePart(PNG)), said("tool", MARKUP, name=MARKUP)))
-    call = tw.ToolCall("tool<b>", {"x": MARKUP})
-    acted = tw.Turn(seen, tw.Action(MARKUP, (call,)), 1.0, terminated=True, thoughts=MARKUP)
-    long = turn("go", see="y" * 50_000 + "END", last=True)
-    many = turn("go " * 130_000, last=True)
-    store(root / "many tokens" / "episodes", [episode("wide", turns=[many])])
-    odd = training(root / "odd")
-    (odd / "metrics.jsonl").write_text("".join(line(n, constructor=1.0, __proto__=2.0) for n in (1, 2, 3)))
-    named = [episode(f"n{n}", template=f"t{n:03d}") for n in range(130)] + [episode("comma", template="z,z")]
-    store(odd / "training_episodes", named, per_part=200)
-    bad = [episode("bad<i>", turns=[acted], error=MARKUP, template="<u>t"), episode("long", turns=[long])]
-    store(root / "<img src=x onerror=owned=1>" / "episodes", bad)
-    return root
-
-
-@pytest.fixture(scope="module")
-def address(browser: Browser, root: Path) -> Iterator[str]:
-    with running(root / "live"), viewer(root) as printed:
-        yield printed
-
-
-Open = Callable[..., "Page"]
-
-
-@pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Open]:
-    """Opens pages in contexts of their own; a page with an error in its console fails the test."""
-    contexts, problems = [], []
-
-    def visited(hash: str = "#/", width: int = 1280, **options: Any) -> Page:
-        context = browser.new_context(viewport={"width": width, "height": 800}, **options)
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: problems.append(dialog.message))
-        page.goto(address + hash)
-        ready(page)
-        return page
-
-    yield visited
-    for context in contexts:
-        context.close()
-    assert problems == [], "no page has an error, and none breaks its own security policy"
-
-
-def ready(page: Page) -> None:
-    """Wait until the page that the address names has been built."""
-    # Selectors only: wait_for_function needs eval, which the policy of the pages forbids.
-    hash = page.evaluate("location.hash || '#/'")
-    page.wait_for_selector(f'#main[data-ready="{hash}"]', state="attached")
-
-
-def follow(page: Page, selector: str) -> None:
-    page.click(selector)
-    ready(page)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -128,33 +25,23 @@ def follow(page: Page, selector: str) -> None:
 def test_the_way_to_an_episode(visit: Open, tmp_path: Path, width: int, scheme: str) -> None:
     page = visit(width=width, color_scheme=scheme)
 
-    def look(name: str) -> None:
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"{name} is {wide} pixels wider than a window of {width}"
-        nameless = page.evaluate(
-            "[...document.querySelectorAll('main button, main input, main select, main a')]"
-            ".filter((e) => !(e.textContent.trim() || e.ariaLabel || e.placeholder)).length"
-        )
-        assert nameless == 0, "every control has a name for a screen reader"
-        page.screenshot(path=tmp_path / f"{name}-{width}-{scheme}.png")
-
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     light = sum(map(int, re.findall(r"\d+", background))) > 382
     assert light == (scheme == "light"), "the system's theme is the default"
-    look("runs")
+    look(page, "runs", tmp_path)
     follow(page, "a:text-is('runs/done')")
     page.wait_for_selector("[data-chart='Success'] canvas")
     page.wait_for_selector("[data-explained]")
-    look("run")
+    look(page, "run", tmp_path)
     follow(page, "a:text-is('training episodes')")
-    look("episodes")
+    look(page, "episodes", tmp_path)
     follow(page, "a:text-is('e0')")
     assert page.inner_text(".checks") == "✓ reached\n✓ in time"
     assert page.locator(".turn").count() == 3
-    look("episode")
+    look(page, "episode", tmp_path)
     follow(page, "a:text-is('Group side by side')")
     assert page.inner_text("[data-divergence]").startswith("The attempts first differ in turn 2.")
-    look("group")
+    look(page, "group", tmp_path)
 
 
 def test_a_slow_step_is_explained(visit: Open) -> None:
@@ -167,12 +54,12 @@ def test_a_slow_step_is_explained(visit: Open) -> None:
     assert "collect took 5 s longer than usual" in said
 
 
-def test_a_new_line_of_metrics_appears(visit: Open, root: Path) -> None:
+def test_a_new_line_of_metrics_appears(visit: Open, browsed: Path) -> None:
     page = visit()
     follow(page, "a:text-is('runs/live')")
     page.wait_for_selector("[data-chart='Loss'][data-points='5']")
     assert page.inner_text(".facts .badge") == "running"
-    with (root / "live" / "metrics.jsonl").open("a") as file:
+    with (browsed / "live" / "metrics.jsonl").open("a") as file:
         file.write(line(6))
     page.wait_for_selector("[data-chart='Loss'][data-points='6']")
     page.wait_for_selector("text=6 of 20 steps")
@@ -188,6 +75,18 @@ def test_a_run_that_dies_shows_so(browser: Browser, tmp_path: Path) -> None:
             page.goto(printed)
             page.wait_for_selector("tr:has-text('runs/live') .badge.running")
         page.wait_for_selector("tr:has-text('runs/live') .badge.interrupted")
+        context.close()
+
+
+def test_a_viewer_waits_for_the_first_run(browser: Browser, tmp_path: Path) -> None:
+    with viewer(cwd=tmp_path, command="watch") as printed:
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(printed)
+        page.wait_for_selector("text=There is no run yet")
+        training(tmp_path / "runs" / "first")
+        page.wait_for_selector("tr:has-text('runs/first')")
         context.close()
 
 
@@ -327,9 +226,9 @@ def test_another_origin_gets_nothing(visit: Open, browser: Browser, address: str
     assert got == "refused"
 
 
-def test_a_taken_port_is_one_line(address: str, root: Path) -> None:
+def test_a_taken_port_is_one_line(address: str, browsed: Path) -> None:
     port = address.split(":")[2].split("/")[0]
-    words = [sys.executable, "-m", "turnwise", "view", str(root), "--port", port]
+    words = [sys.executable, "-m", "turnwise", "view", str(browsed), "--port", port]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

@@ -17,7 +17,7 @@ import turnwise as tw
 from turnwise.rollouts.store import load_episodes
 from turnwise.tasks.spec import Split
 from turnwise.view.episode import LONGEST_TEXT
-from turnwise.view.episode_index import EpisodeIndex
+from turnwise.view.episode_index import AT_ONCE, EpisodeIndex
 from turnwise.view.queries import Query, Searcher, page
 from turnwise.view.relatives import divergence
 
@@ -66,6 +66,23 @@ def test_filters_find_what_a_reader_of_the_store_finds(runs: Path) -> None:
     assert found(total_reward_max="0") == {e.episode_id for e in scored if e.total_reward <= 0}
     assert found(id="fork") == {"e0-fork", "e0-fork-2"}
     assert found(id="g2") == {"e0-fork-2"}, "ids of groups are searched, too"
+    assert found(tool="search") == {"e1"}
+    assert found(tool="sear") == set(), "the name of a tool is whole"
+    assert found(tool="search", text="door") == set()
+
+
+def test_a_store_of_many_files_is_read_over_several_requests(tmp_path: Path) -> None:
+    path = store(tmp_path / "s", [episode(f"e{n}") for n in range(3 * AT_ONCE)], per_part=1)
+    index = EpisodeIndex(path)
+    seen, left = list[int](), 1
+    while left:
+        snapshot = index.snapshot(seconds=0)
+        seen.append(snapshot.table.num_rows)
+        left = page(snapshot, Query.read({}), Searcher()).unread
+        assert left == 3 * AT_ONCE - snapshot.table.num_rows, "a page says what is missing"
+    assert seen == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE]
+    assert snapshot.table["episode_id"].to_pylist() == [f"e{n}" for n in range(3 * AT_ONCE)]
+    assert EpisodeIndex(path).snapshot().unread == 0, "who needs everything waits for everything"
 
 
 @pytest.mark.parametrize(

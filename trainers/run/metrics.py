@@ -25,6 +25,8 @@ METRICS = "metrics.jsonl"
 """Name of the log in a run's folder."""
 SHOWN = ("loss", "return", "success", "eval/return", "eval/success")
 """The most important metrics, which a progress bar or line shows."""
+FAILED = ("unscored", "policy_failed")
+"""Counts of failed episodes, which are shown after them unless they are 0."""
 LINES = 100
 """The most lines that the steps of a run print off a terminal."""
 
@@ -220,5 +222,8 @@ class StepProgress:
 
 
 def in_words(metrics: Mapping[str, float]) -> str:
-    """Return the most telling numbers: ``"loss 0.13  return 0.8  success 0.75"``."""
-    return "  ".join(f"{name} {metrics[name]:.3g}" for name in SHOWN if name in metrics)
+    """Return the most telling numbers: ``"loss 0.13  return 0.8  success 0.75  tokens/s 900  unscored 2"``."""
+    parts = [f"{name} {metrics[name]:.3g}" for name in SHOWN if name in metrics]
+    if "tokens_per_second" in metrics:
+        parts.append(f"tokens/s {metrics['tokens_per_second']:,.0f}")
+    return "  ".join(parts + [f"{name} {metrics[name]:.0f}" for name in FAILED if metrics.get(name)])

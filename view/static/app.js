@@ -5,6 +5,10 @@ import {runPage} from "./run.js";
 import {episodesPage} from "./episodes.js";
 import {episodePage} from "./episode.js";
 import {groupPage} from "./group.js";
+import {comparePage} from "./compare.js";
+import {pairPage} from "./pair.js";
+import {playPage} from "./play.js";
+import {writing} from "./source.js";
 
 const main = document.getElementById("main");
 let page = {};
@@ -17,7 +21,7 @@ function route() {
 }
 
 function chosen({kind, part}) {
-  if (kind !== "run") return runsPage;
+  if (kind !== "run") return {compare: comparePage, pair: pairPage, play: playPage}[kind] ?? runsPage;
   return {"": runPage, episodes: episodesPage, episode: episodePage, group: groupPage}[part] ?? runPage;
 }
 
@@ -79,6 +83,7 @@ const ACTIONS = {
   j: () => move(1),
   k: () => move(-1),
   "/": () => main.querySelector("[data-search]")?.focus(),
+  c: () => { location.hash = page.compare ?? "#/compare"; },
   t: changeTheme,
   "?": () => keys.showModal(),
   Enter: () => {
@@ -106,6 +111,7 @@ document.addEventListener("keydown", (event) => {
 document.getElementById("theme").addEventListener("click", changeTheme);
 document.getElementById("help").addEventListener("click", () => keys.showModal());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("themechange")));
+writing().then(({play}) => { if (play) document.getElementById("theme").before(h("a.button", {href: "#/play"}, "Play")); }, () => {});
 addEventListener("hashchange", show);
 addEventListener("pagehide", () => page.close?.());
 show();

@@ -1,4 +1,4 @@
-// Elements, requests and texts. Text of runs and episodes only ever becomes text nodes, never markup.
+// Elements and texts. Text of runs and episodes only ever becomes text nodes, never markup.
 
 /** Create an element: h("a.row", {href: "#/"}, "text", child). */
 export function h(name, attributes = {}, ...children) {
@@ -43,34 +43,6 @@ export function address(path, parameters = {}) {
   }
   const text = query.toString();
   return text ? `${path}?${text}` : path;
-}
-
-/** Fetch JSON, or throw an Error with the server's line. */
-export async function get(path, parameters = {}, signal = undefined) {
-  const answer = await fetch(address(path, parameters), {signal});
-  let body = null;
-  try { body = await answer.json(); } catch { /* not JSON: said below */ }
-  if (!answer.ok) throw new Error(body?.detail ?? `the viewer answered ${answer.status}; is it still running?`);
-  return body;
-}
-
-/** Follow server-sent events while the page is visible: browsers allow few connections. Returns a function to stop. */
-export function follow(path, handlers) {
-  let source = null;
-  const open = () => {
-    if (source || document.hidden) return;
-    source = new EventSource(path);
-    for (const [name, handler] of Object.entries(handlers)) {
-      if (name === "open") source.onopen = handler;
-      else source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
-    }
-    source.onerror = () => notice("The viewer does not answer; trying again.");
-  };
-  const close = () => { source?.close(); source = null; };
-  const change = () => (document.hidden ? close() : open());
-  document.addEventListener("visibilitychange", change);
-  open();
-  return () => { document.removeEventListener("visibilitychange", change); close(); };
 }
 
 export function notice(text) {

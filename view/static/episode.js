@@ -1,16 +1,17 @@
 // One episode: conversation, rewards, checks, tokens, forks.
-import {address, get, h, number, percent, seconds, svg, verdict, visible} from "./dom.js";
+import {address, h, number, percent, seconds, svg, verdict, visible} from "./dom.js";
+import {get, post, writing} from "./source.js";
 
 const MODES = {probability: "probability", version: "policy version"};
 
 export async function episodePage(place, {id, parameters}) {
   const {store, episode: name} = parameters;
   const where = {store, episode: name};
-  const [run, episode, forks] = await Promise.all([
-    get(`api/runs/${id}`), get(`api/runs/${id}/episode`, where), get(`api/runs/${id}/tree`, where)]);
+  const [run, episode, forks, may] = await Promise.all([
+    get(`api/runs/${id}`), get(`api/runs/${id}/episode`, where), get(`api/runs/${id}/tree`, where), writing()]);
   const link = (other) => address(`#/run/${id}/episode`, {store, episode: other.toWellFormed()});
   const list = address(`#/run/${id}/episodes`, {store});
-  const context = {id, where};
+  const context = {base: `api/runs/${id}`, where};
   let shown = false;
   const turns = h("div.turns");
   const mode = h("select", {"aria-label": "Color tokens by", onchange: color}, Object.entries(MODES).map(([value, text]) => h("option", {value}, `color by ${text}`)));
@@ -27,6 +28,7 @@ export async function episodePage(place, {id, parameters}) {
       h("a.button", {href: address(`#/run/${id}/group`, {store, group: episode.group_id.toWellFormed(), first: episode.episode_id.toWellFormed()})}, "Group side by side")),
     episode.error.text ? h("div.problem", {}, long(episode.error, context)) : "",
     checks(episode),
+    annotation(episode, id, where, may.annotate),
     forks.length ? tree(forks, episode.episode_id, link) : "",
     rewards(episode, turns),
     h("div.bar", {}, h("h2", {}, "Conversation"), sampled && toggle, sampled && mode, sampled ? "" : h("span.quiet", {}, "no tokens are stored: the actions did not come from a model that samples tokens here")),
@@ -76,6 +78,28 @@ function checks(episode) {
     others.map(([kind, text]) => h("li.bad", {}, `${kind}: ${visible(text)}`)));
 }
 
+/** A reader's label and comment, with fields to change them where the viewer may write. */
+function annotation({annotation: given}, id, where, mayWrite) {
+  const shown = h("p.note", {hidden: !given}, given && said(given));
+  if (!mayWrite) return shown;
+  const label = h("input", {type: "text", list: "labels", placeholder: "Label", "aria-label": "Label", maxlength: 100, value: given?.label ?? ""});
+  const comment = h("textarea", {placeholder: "Comment", "aria-label": "Comment", rows: 2, maxlength: 10000}, given?.comment ?? "");
+  const problem = h("span.problem", {role: "status"});
+  async function save() {
+    try {
+      const saved = await post("api/note", {run: id, ...where, label: label.value, comment: comment.value});
+      shown.replaceChildren(...said(saved));
+      shown.hidden = !(saved.label || saved.comment);
+      problem.textContent = "";
+    } catch (error) { problem.textContent = error.message; }
+  }
+  return h("div", {}, shown, h("details.records", {}, h("summary", {}, "Label or comment"),
+    h("div.bar", {}, label, h("datalist", {id: "labels"}, ["good", "bad", "reward hack", "environment fault"].map((value) => h("option", {value}))),
+      comment, h("button", {type: "button", onclick: save}, "Save"), problem)));
+}
+
+const said = ({label, comment}) => [label && h("span.badge.stored", {}, visible(label)), " ", visible(comment)].filter(Boolean);
+
 function tree(forks, self, link) {
   const below = (parent) => forks.filter((each) => each.parent === parent || (parent === null && each === forks[0]));
   const item = (each) => {
@@ -122,7 +146,9 @@ function turnBlock(turn, at, episode, context) {
     turn.text.text && long(turn.text, context), turn.calls.map((call) => folded(call, context)),
     turn.problem && h("p.problem.small", {}, visible(turn.problem)),
     turn.tokens && h("div.token-view", {}, h("p.quiet.small", {}, summary(turn)), h("div.tokens")));
-  return h("section.turn", {"data-item": "", "data-turn": at}, head, turn.observation.map((each) => message(each, context)), action);
+  const records = turn.records && h("details.records", {}, h("summary", {}, "Records of the environment"), long(turn.records, context));
+  return h("section.turn", {"data-item": "", "data-turn": at}, head, at === 0 && screenshot(episode, "at the beginning", context),
+    turn.observation.map((each) => message(each, context)), action, screenshot(turn, `after turn ${at + 1}`, context), records);
 }
 
 function summary(turn) {
@@ -160,27 +186,31 @@ function spans(turn, episode, mode) {
 export function message(one, context) {
   return h(`div.message.${["system", "user", "assistant", "tool"].includes(one.role) ? one.role : "user"}`, {},
     h("span.role", {}, visible(one.name ? `${one.role} ${one.name}` : one.role)),
-    one.parts.map((part) => (part.image ? image(part.image, context) : long(part.text, context))),
+    one.parts.map((part) => (part.image ? image(part, context) : long(part.text, context))),
     one.calls.map((call) => folded(call, context)));
 }
 
-function folded(call, context) {
+export function folded(call, context) {
   return h("details.call", {}, h("summary", {}, h("b", {}, visible(call.name)), h("span.quiet", {}, ` ${visible(call.text.text).slice(call.name.length, 90)}`)), long(call.text, context));
 }
 
-function image(at, {id, where}) {
-  return h("img", {src: address(`api/runs/${id}/image`, {...where, at}), loading: "lazy", alt: "image that the agent saw"});
+function screenshot({shot, src}, when, context) {
+  return shot && h("details.records", {}, h("summary", {}, `Screenshot ${when}`), h("div.message", {}, image({image: shot, src, alt: `screenshot ${when}`}, context)));
+}
+
+function image({image: at, src, alt = "image that the agent saw"}, {base, where}) {
+  return h("img", {src: src ?? address(`${base}/image`, {...where, at}), loading: "lazy", alt});
 }
 
 /** A text, and a button for the rest of a long one. */
-function long(text, {id, where}) {
+export function long(text, {base, where}) {
   const pre = h("pre", {dir: "auto"}, visible(text.text));
   if (!text.more) return pre;
   let offset = text.text.length;
   // Characters are counted as Python does: a pair of surrogates is one.
   offset = [...text.text].length;
   const button = h("button", {type: "button", onclick: async () => {
-    const found = await get(`api/runs/${id}/text`, {...where, at: text.at, offset});
+    const found = await get(`${base}/text`, {...where, at: text.at, offset});
     offset += [...found.text].length;
     pre.append(visible(found.text));
     button.textContent = label(found.more);

@@ -1,5 +1,6 @@
 // The episodes of a store: filters in the address, sorting, paging.
-import {address, badge, follow, get, h, notice, number, percent, seconds, verdict, visible} from "./dom.js";
+import {address, badge, h, notice, number, percent, seconds, verdict, visible} from "./dom.js";
+import {follow, get, live} from "./source.js";
 
 const LIMIT = 50;
 const OFFERED = 100;  // the server names at most as many values of a column
@@ -14,6 +15,7 @@ export async function episodesPage(place, {id, parameters}) {
   const run = await get(`api/runs/${id}`);
   if (!run.stores.length) throw new Error(run.problem || "This run keeps no episodes. Training runs do with keep_episodes = \"sample\" or \"all\".");
   const query = {store: run.stores[0], ...parameters};
+  const compare = address("#/compare", {b: id, b_store: query.store});
   const choices = h("div.filters");
   const status = h("p.quiet", {role: "status"});
   const problems = h("div");
@@ -24,7 +26,7 @@ export async function episodesPage(place, {id, parameters}) {
   let timer = 0;
   place.append(
     h("div.bar", {}, h("h1", {}, "Episodes"), run.stores.length > 1 && select("store", run.stores, "Store"), badge(run.state),
-      h("a.button", {href: `#/run/${id}`}, "Run"), h("button", {type: "button", onclick: copy}, "Copy link")),
+      h("a.button", {href: `#/run/${id}`}, "Run"), h("a.button", {href: compare}, "Compare"), h("button", {type: "button", onclick: copy}, "Copy link")),
     choices, problems, status, table, pager);
 
   function set(changes, {reset = true} = {}) {
@@ -46,7 +48,7 @@ export async function episodesPage(place, {id, parameters}) {
       clearTimeout(timer);
       timer = setTimeout(() => set({[name]: input.value.trim()}), 250);
     }});
-    if (name === "text") input.dataset.search = "";
+    if (name === (live ? "text" : "id")) input.dataset.search = "";
     return input;
   }
 
@@ -61,7 +63,7 @@ export async function episodesPage(place, {id, parameters}) {
     const some = (name) => Object.entries(latest.choices[name]).filter(([value]) => value !== "None");
     const several = ["outcome", "split", "level", "template", "env_id"].filter((name) => some(name).length > 1 || query[name]);
     choices.replaceChildren(
-      field("text", "Text of the conversation", "search"), field("id", "Episode or group id", "search"),
+      ...(live ? [field("text", "Text of the conversation", "search"), field("tool", "Tool called, in full", "search")] : []), field("id", "Episode or group id", "search"),
       select("success", [["true", "solved"], ["false", "not"]].map(([value]) => value), "Solved"),
       ...several.map((name) => {
         const few = Object.keys(latest.choices[name]).length < OFFERED;
@@ -72,28 +74,29 @@ export async function episodesPage(place, {id, parameters}) {
       h("button", {type: "button", onclick: () => { for (const key of Object.keys(query)) if (key !== "store") delete query[key]; set({}); filters(); }}, "Clear"));
   }
 
+  /** Show what is found at once; while the viewer reads or searches more files, go on in the background. */
   async function load() {
     abort.abort();
     abort = new AbortController();
-    const mine = abort;
-    try {
-      let found;
-      do {
-        found = await get(`api/runs/${id}/episodes`, {limit: LIMIT, ...query}, mine.signal);
-        draw(found);
-      } while (found.unsearched && !mine.signal.aborted);
-    } catch (error) {
-      if (error.name !== "AbortError") problems.replaceChildren(h("p.problem", {}, visible(error.message)));
-    }
+    const {signal} = abort;
+    const ask = async () => {
+      const found = await get(`api/runs/${id}/episodes`, {limit: LIMIT, ...query}, signal);
+      draw(found);
+      return (found.unsearched || found.unread) && !signal.aborted;
+    };
+    const failed = (error) => { if (error.name !== "AbortError") problems.replaceChildren(h("p.problem", {}, visible(error.message))); };
+    const rest = async () => { while (await ask()); };
+    try { if (await ask()) rest().catch(failed); } catch (error) { failed(error); }
   }
 
   function draw(found) {
-    const first = latest === null;
+    const first = latest === null, wasReading = latest?.unread > 0;
     latest = found;
-    if (first) filters();
+    if (first || (wasReading && !found.unread)) filters();  // the choices are known when all is read
     problems.replaceChildren(...found.problems.map((each) => h("p.problem", {}, visible(each))));
     const solved = found.rows.filter((row) => row.success).length;
     status.textContent = `${found.total.toLocaleString("en")} of ${found.episodes.toLocaleString("en")} episodes`
+      + (found.unread ? ` · reading ${found.unread.toLocaleString("en")} more files …` : "")
       + (found.unsearched ? ` · searching ${found.unsearched.toLocaleString("en")} more …` : "")
       + (found.rows.length ? ` · ${percent(solved / found.rows.length)} solved on this page` : "");
     const selected = table.querySelector(".selected")?.dataset.item;
@@ -149,6 +152,7 @@ export async function episodesPage(place, {id, parameters}) {
   return {
     trail: [[run.name, `#/run/${id}`], ["episodes"]],
     up: run.kind === "training" ? `#/run/${id}` : "#/",
+    compare,
     keys: {n: () => turn(1), p: () => turn(-1)},
     close: () => { stop(); abort.abort(); clearTimeout(timer); },
   };

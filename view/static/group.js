@@ -1,5 +1,6 @@
 // The attempts of a group side by side, with the first turn in which they differ.
-import {address, get, h, number, verdict, visible} from "./dom.js";
+import {address, h, number, verdict, visible} from "./dom.js";
+import {get} from "./source.js";
 
 export async function groupPage(place, {id, parameters}) {
   const {store, group: name, first = ""} = parameters;

@@ -1,5 +1,6 @@
 // One run: state, live curves, phases of a step, meters, configuration and its difference to another run's.
-import {address, ago, badge, follow, get, h, number, percent, seconds, visible} from "./dom.js";
+import {address, ago, badge, h, number, percent, seconds, visible} from "./dom.js";
+import {follow, get} from "./source.js";
 import {PHASES, chart, explained, phaseBars, phases} from "./charts.js";
 
 const CHARTS = [
@@ -57,6 +58,7 @@ export async function runPage(place, {id, parameters}) {
       badge(now.state), of && h("span", {}, of), now.policy && h("span", {}, visible(now.policy)),
       now.env && h("span", {}, visible(now.env)), h("span.quiet", {}, `changed ${ago(now.updated)}`),
       ...now.stores.map((store) => h("a.button", {href: address(`#/run/${id}/episodes`, {store})}, store === "." ? "episodes" : store.replace("_", " "))),
+      now.stores.length > 0 && h("a.button", {href: address("#/compare", {b: id})}, "Compare"),
       now.problem && h("p.problem", {}, visible(now.problem)),
     ].filter(Boolean));
   }
@@ -119,7 +121,7 @@ export async function runPage(place, {id, parameters}) {
       draw();
     },
   });
-  return {trail: [[run.name]], up: "#/", close: () => { stop(); charts.forEach((each) => each.close()); }};
+  return {trail: [[run.name]], up: "#/", compare: address("#/compare", run.stores.length ? {b: id} : {}), close: () => { stop(); charts.forEach((each) => each.close()); }};
 }
 
 async function configuration(id, run, wanted) {
@@ -152,7 +154,7 @@ async function configuration(id, run, wanted) {
     h("summary", {}, "Configuration"),
     about.problem && h("p.problem", {}, visible(about.problem)),
     made.command && h("p", {}, h("code", {}, visible(made.command)), h("span.quiet", {}, ` ${made.date ?? ""} ${made.commit ?? ""}`)),
-    h("div.bar", {}, other), h("div.scroll", {}, body));
+    h("div.bar", {}, other), h("div.scroll", {tabindex: 0, role: "region", "aria-label": "Settings"}, body));
 }
 
 const text = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? visible(value) : JSON.stringify(value));

@@ -1,17 +1,22 @@
 // The list of runs, as it changes.
-import {ago, badge, follow, get, h, number, percent, visible} from "./dom.js";
+import {ago, badge, h, number, percent, visible} from "./dom.js";
+import {follow, get} from "./source.js";
 
 export async function runsPage(place) {
   let runs = await get("api/runs");
   const search = h("input", {type: "search", placeholder: "Search runs", "aria-label": "Search runs", "data-search": "", oninput: draw});
   const count = h("span.quiet");
   const table = h("div.scroll");
-  place.append(h("div.bar", {}, h("h1", {}, "Runs"), search, count), table);
+  place.append(h("div.bar", {}, h("h1", {}, "Runs"), search, count, h("a.button", {href: "#/compare"}, "Compare")), table);
 
   function draw() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = runs.filter((run) => words.every((w) => `${run.name} ${run.env} ${run.policy} ${run.state}`.toLowerCase().includes(w)));
     const selected = table.querySelector(".selected")?.dataset.item;
+    if (!runs.length) {
+      table.replaceChildren(h("p.empty", {}, "There is no run yet. It appears here when it begins: `turnwise train …` and `turnwise eval …` write below runs/."));
+      return;
+    }
     count.textContent = shown.length === runs.length ? `${runs.length}` : `${shown.length} of ${runs.length}`;
     const head = ["State", "Run", "Algorithm or policy", "Environment", "Step", "Success", "Evaluation", "Changed"];
     const numbers = new Set(["Step", "Success", "Evaluation", "Changed"]);

@@ -77,6 +77,14 @@ def test_off_a_terminal_steps_are_lines_and_a_long_run_prints_some_of_them(capsy
     assert capsys.readouterr().err == "", "progress=false says nothing"
 
 
+def test_a_line_has_the_rate_and_the_failures_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    with StepProgress("loop", 2) as bar:
+        bar.show({"return": 0.5, "tokens_per_second": 1234.5, "unscored": 0.0, "policy_failed": 0.0}, advance=True)
+        bar.show({"return": 0.5, "unscored": 2.0, "policy_failed": 1.0}, advance=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["loop 1/2  return 0.5  tokens/s 1,234", "loop 2/2  return 0.5  unscored 2  policy_failed 1"]
+
+
 def test_the_bar_of_a_narrow_terminal_is_whole() -> None:
     shown = io.StringIO()
     numbers = dict.fromkeys(("loss", "return", "success", "eval/return", "eval/success"), 0.123)
