@@ -16,7 +16,6 @@ from ..envs.certify.certify import certify as try_laws
 from ..envs.certify.report import Certificate, Verdict
 from ..envs.named import environment
 from ..envs.registry import entries, find
-from ..envs.remote.address import is_remote
 from ..errors import EnvironmentDiedError, UsageError
 from ..verdicts import Status
 from .completion import environment_ids
@@ -64,6 +63,8 @@ def certify(
 
         turnwise certify my_env.py
 
+        turnwise certify turnwise://gpu-7.example:8765/turnwise/Maze-v0
+
         turnwise certify --all -j 2
     """
     if laws:
@@ -77,8 +78,7 @@ def certify(
     for name, why in skipped.items():
         complain(f"{name} is NOT certified: it {why}")
     for name in ids or []:
-        if is_remote(environment(name)):  # report a wrong name before the first check
-            raise UsageError(f"{name} is on a server, whose code the laws read: certify the environment where that is")
+        environment(name)  # report a wrong name before the first check
     certificates = []
     chosen = [name for name in names if name not in skipped]
     for certificate in tried(chosen, quick, law or [], seed, jobs or os.cpu_count() or 1, minutes=minutes):

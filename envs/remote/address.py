@@ -91,6 +91,14 @@ def remote_id(id: str) -> tuple[Address, str]:
     return address, path
 
 
+def token_variable(id: str) -> dict[str, str]:
+    """Return the environment variable that gives another process the token of an id's server; none without a token."""
+    if not is_remote(id):
+        return {}
+    address, _ = remote_id(id)
+    return {TOKEN: f"{address._place}={address.token}"} if address.token else {}
+
+
 def server_address(url: str) -> Address:
     """Return the server of ``ws://host:port``; ``http://`` means the same.
 

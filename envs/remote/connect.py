@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from ...errors import UsageError
 from .address import Address, server_address
-from .connection import connection_to
-from .env import LOOP, RemoteEnv
+from .env import LOOP, RemoteEnv, hello_of
 from .frames import Hello
 
 
@@ -54,7 +53,7 @@ class RemoteServer:
         return RemoteEnv(self.address, env or known[0])
 
     def _hello(self) -> Hello:
-        return LOOP.wait(_hello(self.address))
+        return LOOP.wait(hello_of(self.address))
 
 
 def connect(url: str, *, token: str | None = None) -> RemoteServer:
@@ -73,7 +72,3 @@ def connect(url: str, *, token: str | None = None) -> RemoteServer:
     server = RemoteServer(address)
     server._hello()
     return server
-
-
-async def _hello(address: Address) -> Hello:
-    return await connection_to(address).hello()
