@@ -18,7 +18,7 @@ from gymnasium.envs.registration import registry as gymnasium_registry
 
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .author_line import at, author_line
-from .remote.address import is_remote, remote_id
+from .remote.address import is_openenv, is_remote, openenv_place, remote_id
 
 if TYPE_CHECKING:
     from .base import TurnEnv
@@ -124,6 +124,10 @@ def make(
         from .remote.env import remote_env  # a client of WebSockets, which nothing else here needs
 
         return _wrapped(remote_env(id, **kwargs), wrappers, turn_limit)
+    if is_openenv(id):
+        from .openenv.env import openenv
+
+        return _wrapped(openenv(id, **kwargs), wrappers, turn_limit)
     if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
         raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")
     try:
@@ -180,7 +184,7 @@ def _failed(id: str, error: Exception) -> EnvironmentFailedError:
 
 
 def find(id: str) -> Entry:
-    """Return the entry of an id, also of one on a server, ``turnwise://host:port/ID``, which is not contacted.
+    """Return the entry of an id. It contacts no server, also for ``turnwise://host:port/ID`` and ``openenv://host:port``.
 
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
@@ -189,6 +193,9 @@ def find(id: str) -> Entry:
     if is_remote(id):
         address, _ = remote_id(id)
         return Entry(id, "turnwise.envs.remote.env:remote_env", source=str(address))
+    if is_openenv(id):
+        address, _ = openenv_place(id)
+        return Entry(id, "turnwise.envs.openenv.env:openenv", source=str(address))
     if not isinstance(id, str):
         raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:

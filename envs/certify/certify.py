@@ -127,6 +127,8 @@ def _outcome(law: Law, harness: Harness) -> Outcome:
     try:
         exempt, limit = dict(harness.sample.contract.exempt), harness.sample.contract.max_seconds
     except Exception as error:
+        if type(error) is InfrastructureError:  # a server out of reach, of which no law says anything
+            raise
         return Status.FAIL, f"it cannot be created: {_describe(error)}", "", error
     if reason := unasked(harness.wire, law.name):
         return Status.SKIP, reason, "", None

@@ -10,7 +10,7 @@ from ...errors import ContractError, EnvironmentDiedError, EnvironmentFailedErro
 from ...verdicts import NotApplicable
 from ..author_line import at, author_line, noted
 from ..base import TurnEnv
-from ..messages import Action, Observation, ToolCall
+from ..messages import Action, ActionLike, Observation, ToolCall
 from ..step import OUT_OF_TURNS
 from .findings import Broken, blaming
 from .harness import Harness
@@ -145,26 +145,35 @@ def over_means_over(harness: Harness) -> None:
     _refuses(env, "before the first reset()", harness)
     for spec in harness.few:
         env = harness.make()
-        trace = harness.whole("null", spec, env=env)
-        if trace.over:
+        # OpenEnv's servers know no turn limit, so saying nothing may never end an episode there.
+        trace = harness.whole("random" if _openenv(harness) else "null", spec, env=env)
+        if trace.over and not (_openenv(harness) and trace.beats[-1].truncated):
             _refuses(env, f"after the end (turn {len(trace.beats)})", harness, spec)
             if harness.wire is None:
                 _refuses(env.fork(), "in a fork of an ended episode", harness, spec)
 
 
 def _refuses(env: TurnEnv, when: str, harness: Harness, spec: Any = None) -> None:
+    action: ActionLike = ""
     if harness.wire is not None:
         vars(env.unwrapped)["_over"] = False  # the client itself would refuse; ask the server
+        action = player("random")(env) if _openenv(harness) else ""  # one that it does not refuse in any case
     try:
-        harness.answer(env, ("step", {"action": ""}))
+        info = harness.answer(env, ("step", {"action": action}))[4]
+        if _openenv(harness) and (info.get("unparsed") or info.get("tool_errors")):
+            return
     except ContractError:
         return
     except (EnvironmentFailedError, EnvironmentDiedError):
         if harness.wire is not None:  # a server refuses by an error of its own
             return
         raise
-    cure = "do not override step() and its kin; write act()"
+    cure = "do not override step() and its kin; write act()" if harness.wire is None else "refuse it on the server"
     raise Broken(f"a step {when} is accepted; it must raise ContractError: {cure}", spec, policy="null")
+
+
+def _openenv(harness: Harness) -> bool:
+    return harness.wire is not None and harness.wire.protocol == "openenv"
 
 
 def odd_actions(env: TurnEnv) -> list[Action]:

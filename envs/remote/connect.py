@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import UsageError
-from .address import Address, server_address
+from ..openenv.server import OpenEnvServer
+from .address import Address, is_openenv, openenv_place, server_address
 from .env import LOOP, RemoteEnv, hello_of
 from .frames import Hello
 
@@ -56,17 +57,24 @@ class RemoteServer:
         return LOOP.wait(hello_of(self.address))
 
 
-def connect(url: str, *, token: str | None = None) -> RemoteServer:
-    """Connect to a server that ``turnwise serve`` started, and check that it accepts this client.
+def connect(url: str, *, token: str | None = None) -> RemoteServer | OpenEnvServer:
+    """Connect to a server of environments, and check that it accepts this client.
 
     Args:
-        url: address of the server: ``ws://host:port``, or ``wss://host`` behind a proxy with TLS.
+        url: address of a server that ``turnwise serve`` started: ``ws://host:port``, or ``wss://host`` behind a proxy
+            with TLS. ``openenv://host:port`` for an OpenEnv server.
         token: token or operator's key, kept for this server in this process (default: ``TURNWISE_TOKEN``).
 
     Raises:
         UsageError: the address is malformed, or the server refuses the token or the version.
         InfrastructureError: the server cannot be reached.
     """
+    if is_openenv(url):
+        address, base = openenv_place(url)
+        address.keep_token(token)
+        other = OpenEnvServer(address, base)
+        other.check()
+        return other
     address = server_address(url)
     address.keep_token(token)
     server = RemoteServer(address)
