@@ -17,6 +17,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.envs.registration import registry as gymnasium_registry
 
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
+from .adapters.peers import PEERS, Peer, peer_of
 from .author_line import at, author_line
 from .remote.address import is_openenv, is_remote, openenv_place, remote_id
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 GROUP = "turnwise.envs"
 """The entry-point group through which other packages register: the name is the id, the value a class."""
 MODULES = {"web": ("playwright",), "miniwob": ("miniwob", "playwright"), "bfcl": ("bfcl_eval",)}
+MODULES |= {peer.extra: (peer.module,) for peer in PEERS.values() if peer.extra is not None}
 """Modules that an extra installs, if their names differ from the extra's."""
 UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 """Pattern of Python's message about an argument that a constructor does not take."""
@@ -200,12 +202,22 @@ def find(id: str) -> Entry:
         raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:
         return _entries[id]
+    if (found := peer_of(id)) is not None:
+        return _entry_of(id, *found)
     near = nearest(id, list(_entries))
     hint = f" Did you mean {', '.join(near)}?" if near else ""
     raise UnknownEnvironmentError(
         f"there is no environment {id!r}.{hint} `turnwise envs` lists all {len(_entries)}; for your "
         "own, name its file (my_env.py) or import it."
     )
+
+
+def _entry_of(id: str, peer: Peer, name: str) -> Entry:
+    """Return the entry of another package's environment, and let ``gymnasium.make`` find it; it is in no list."""
+    entry = Entry(id, peer.adapter, {"name": name}, source=peer.module, extra=peer.extra)
+    if id not in gymnasium_registry:
+        gymnasium.register(id, entry_point=entry.entry_point, kwargs=entry.kwargs, order_enforce=False)
+    return entry
 
 
 def entries() -> list[Entry]:

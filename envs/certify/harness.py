@@ -16,6 +16,7 @@ from typing import Any
 from ...tasks.family import TaskFamily
 from ...tasks.spec import TaskSpec
 from ...verdicts import NotApplicable
+from ..asked import has_oracle
 from ..author_line import method_at
 from ..base import TurnEnv
 from ..remote.wire import Wire
@@ -149,7 +150,7 @@ class Harness:
         """Whether the author wrote an oracle, and a server lets this client ask it."""
         if self.wire is not None:
             return self.wire.has_oracle
-        return type(self.sample.unwrapped).oracle is not TurnEnv.oracle  # type: ignore[attr-defined]
+        return has_oracle(self.sample)
 
     def release(self) -> None:
         """Close the environments that a law has left open, so that a server has its places again."""

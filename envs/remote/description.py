@@ -10,6 +10,7 @@ from ...errors import EnvironmentFailedError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.spec import Split, TaskSpec
+from ..asked import has_oracle
 from ..base import TurnEnv
 from ..contract import Contract
 from ..source import source_digest
@@ -28,11 +29,11 @@ def describe(env: TurnEnv) -> dict[str, Any]:
         "max_turns_truncates": bool(env.get_wrapper_attr("max_turns_truncates")),
         "tools": tools_to_json(inner.tools),
         "source": source_digest(env),
-        "oracle": type(inner).oracle is not TurnEnv.oracle,
+        "oracle": has_oracle(inner),
         "contract": {**asdict(inner.contract), "exempt": dict(inner.contract.exempt)},
         "family": {
             "name": family.name,
-            "seeded": isinstance(family, SeededFamily),
+            "seeded": type(family) is SeededFamily,
             "levels": list(family.levels),
             "usual": list(family.usual),
             "seeds": family.seeds,

@@ -259,7 +259,7 @@ def test_openenvs_own_server() -> None:
     process = subprocess.Popen([os.environ["OPENENV_PYTHON"], "-c", REAL, str(unused_port)])
     id = f"openenv://127.0.0.1:{unused_port}"
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while True:
             try:
                 env = tw.make(id)
