@@ -41,6 +41,7 @@ COMMANDS: dict[str, str] = {
     "compare": "compare",
     "leaderboard": "leaderboard",
     "replay": "replay",
+    "audit": "audit",
     "sandbox": "sandbox",
     "bench": "bench",
     "tasks": "tasks",

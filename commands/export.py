@@ -1,66 +1,110 @@
-"""``turnwise export``: write episodes as chat messages in JSON lines, for supervised fine-tuning elsewhere."""
+"""``turnwise export``: write episodes for other programs: chat messages for SFT, ATIF trajectories, inspect's logs."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..envs.named import environment
+from ..envs.plain_json import plain
 from ..envs.registry import make
 from ..envs.tools import Tool
 from ..errors import TurnwiseError, UsageError
 from ..rollouts.annotations import read_annotations
+from ..rollouts.atif import to_atif
 from ..rollouts.chat_jsonl import exportable, to_chat
 from ..rollouts.episode import Episode
+from ..rollouts.inspect_eval import write_eval
 from ..rollouts.store import read_episodes
 from .stores import naming_env_option, store_in
 from .terminal import remark
 
 
+class Format(StrEnum):
+    """Format of an export."""
+
+    CHAT = "chat"
+    """Chat messages in JSON lines, of OpenAI's API and TRL, for supervised fine-tuning."""
+    ATIF = "atif"
+    """ATIF 1.8 in JSON lines, a trajectory with its tokens per line."""
+    INSPECT = "inspect"
+    """A log of inspect, a file that ends in .eval."""
+
+
 def export(
     source: Annotated[Path, typer.Argument(help="Folder of an evaluation, or an episode store.", show_default=False)],
-    to: Annotated[Path, typer.Argument(help="JSONL file to write.", show_default=False)],
+    to: Annotated[Path, typer.Argument(help="File to write.", show_default=False)],
     success: Annotated[bool, typer.Option("--success", help="Export only successful episodes.")] = False,
     env: Annotated[
         str | None, typer.Option(help="File or folder of the environment whose tools to export, if not installed.")
     ] = None,
+    format: Annotated[
+        Format, typer.Option("--format", "-f", help="chat: for SFT; atif: with tokens; inspect: a log for its viewer.")
+    ] = Format.CHAT,
 ) -> None:
-    """Write episodes as chat messages, one conversation per line, in the format of OpenAI's API and TRL.
+    """Write episodes for other programs: chat messages for SFT, ATIF trajectories, or a log of inspect.
 
-    Omits unscored episodes and episodes with an unreadable action. An episode that was labeled in the viewer has
-    its label and comment as "annotation".
+    The chat format has one conversation per line, and omits unscored episodes and those with an unreadable action. The
+    others keep every episode; a failure of the infrastructure has no score there, never 0.
+    Where an episode was labeled in the viewer, its conversation has the label and the comment as "annotation".
 
     Examples:
 
         turnwise export runs/eval demonstrations.jsonl --success
 
         turnwise export runs/data chats.jsonl --env my_env.py
+
+        turnwise export runs/eval trajectories.jsonl --format atif
+
+        turnwise export runs/eval run.eval --format inspect
     """
     if env is not None:
         environment(env)
-    episodes, offers, counts = read_episodes(store_in(source)), _Offers(), Counter[str]()
+    counts, offers = Counter[str](), _Offers()
+    episodes = _chosen(read_episodes(store_in(source)), format, success, counts)
     notes = read_annotations(store_in(source))
+
+    def chat(episode: Episode, tools: Sequence[Tool]) -> dict[str, Any]:
+        noted = notes.get(episode.episode_id)
+        judged = {"annotation": {"label": noted.label, "comment": noted.comment}} if noted is not None else {}
+        return to_chat(episode, tools) | judged
+
     try:
-        opened = to.open("x", encoding="utf-8")
+        if format is Format.INSPECT:
+            _require_suffix(to)
+            write_eval(to, episodes)
+        else:
+            write = chat if format is Format.CHAT else to_atif
+            with to.open("x", encoding="utf-8") as file:
+                for episode in episodes:
+                    file.write(json.dumps(write(episode, offers.of(episode)), default=plain) + "\n")
     except FileExistsError:
         raise UsageError(f"{to} already exists; name another file, or remove it") from None
-    with opened as file:
-        for episode in episodes:
-            kept = exportable(episode) and (episode.success or not success)
-            counts["written" if kept else "left out"] += 1
-            if kept:
-                noted = notes.get(episode.episode_id)
-                judged = {"annotation": {"label": noted.label, "comment": noted.comment}} if noted is not None else {}
-                file.write(json.dumps(to_chat(episode, offers.of(episode)) | judged) + "\n")
     for unknown in offers.missing:
         remark().print(f"without tools: {unknown}", markup=False)
     remark().print(", ".join(f"{count} episodes {what}" for what, count in counts.items()), markup=False)
     typer.echo(to)
+
+
+def _chosen(episodes: Iterator[Episode], format: Format, success: bool, counts: Counter[str]) -> Iterator[Episode]:
+    """Yield the episodes to write, and count all."""
+    for episode in episodes:
+        fits = exportable(episode) if format is Format.CHAT else True
+        kept = fits and (not success or (episode.scored and episode.success))
+        counts["written" if kept else "left out"] += 1
+        if kept:
+            yield episode
+
+
+def _require_suffix(to: Path) -> None:
+    if to.suffix != ".eval":
+        raise UsageError(f"inspect reads only files that end in .eval; write {to.with_suffix('.eval')}")
 
 
 class _Offers:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .author_line import method_at
+from .base import TurnEnv
 from .messages import Action
+
+
+def has_oracle(env: TurnEnv) -> bool:
+    """Return whether an environment has an oracle: its class defines one, or its ``has_oracle`` says so."""
+    inner = env.unwrapped
+    return bool(getattr(inner, "has_oracle", type(inner).oracle is not TurnEnv.oracle))  # type: ignore[attr-defined]
 
 
 def asked(env: Any, method: str, *arguments: Any) -> Action:

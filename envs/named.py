@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import UsageError
 from .base import TurnEnv
 from .registry import GROUP, entries, find, register
-from .remote.address import is_remote
+from .remote.address import is_openenv, is_remote
 
 _places: dict[str, str] = {}
 """The files and folders of environments by id; like the registry, it lasts as long as the process."""
@@ -21,7 +21,8 @@ def environment(text: str) -> str:
 
     ``my_env.py`` is imported, and stands for the one environment that it registers; ``my_env.py:demo/Mine-v0`` for
     this one of several. ``my_env``, a folder such as ``turnwise new`` writes, stands for the environment that its
-    ``pyproject.toml`` declares, installed or not. Anything else is an id, also ``turnwise://host:port/ID``.
+    ``pyproject.toml`` declares, installed or not. Anything else is an id, also ``turnwise://host:port/ID``
+    or ``openenv://host:port``.
 
     Args:
         text: an id, a file, or a folder; with ``:ID`` after it where there are several.
@@ -30,7 +31,7 @@ def environment(text: str) -> str:
         UnknownEnvironmentError: no such id; the message names the nearest.
         UsageError: the file or folder cannot be imported, or does not bring exactly one environment.
     """
-    if is_remote(text):
+    if is_remote(text) or is_openenv(text):
         return find(text).id
     place, colon, id = text.partition(":")
     path = Path(place)

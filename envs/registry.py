@@ -17,8 +17,9 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.envs.registration import registry as gymnasium_registry
 
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
+from .adapters.peers import PEERS, Peer, peer_of
 from .author_line import at, author_line
-from .remote.address import is_remote, meant_as_remote, remote_id
+from .remote.address import is_openenv, is_remote, meant_as_remote, openenv_place, remote_id
 
 if TYPE_CHECKING:
     from .base import TurnEnv
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 GROUP = "turnwise.envs"
 """The entry-point group through which other packages register: the name is the id, the value a class."""
 MODULES = {"web": ("playwright",), "miniwob": ("miniwob", "playwright"), "bfcl": ("bfcl_eval",)}
+MODULES |= {peer.extra: (peer.module,) for peer in PEERS.values() if peer.extra is not None}
 """Modules that an extra installs, if their names differ from the extra's."""
 UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 """Pattern of Python's message about an argument that a constructor does not take."""
@@ -124,6 +126,10 @@ def make(
         from .remote.env import remote_env  # a client of WebSockets, which nothing else here needs
 
         return _wrapped(remote_env(id, **kwargs), wrappers, turn_limit)
+    if is_openenv(id):
+        from .openenv.env import openenv
+
+        return _wrapped(openenv(id, **kwargs), wrappers, turn_limit)
     if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
         raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")
     try:
@@ -180,7 +186,7 @@ def _failed(id: str, error: Exception) -> EnvironmentFailedError:
 
 
 def find(id: str) -> Entry:
-    """Return the entry of an id, also of one on a server, ``turnwise://host:port/ID``, which is not contacted.
+    """Return the entry of an id. It contacts no server, also for ``turnwise://host:port/ID`` and ``openenv://host:port``.
 
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
@@ -189,18 +195,31 @@ def find(id: str) -> Entry:
     if is_remote(id):
         address, _ = remote_id(id)
         return Entry(id, "turnwise.envs.remote.env:remote_env", source=str(address))
+    if is_openenv(id):
+        address, _ = openenv_place(id)
+        return Entry(id, "turnwise.envs.openenv.env:openenv", source=str(address))
     if not isinstance(id, str):
         raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:
         return _entries[id]
     if meant := meant_as_remote(id):
         raise UnknownEnvironmentError(f"{id!r} is not an id of an environment on a server; {meant}")
+    if (found := peer_of(id)) is not None:
+        return _entry_of(id, *found)
     near = nearest(id, list(_entries))
     hint = f" Did you mean {', '.join(near)}?" if near else ""
     raise UnknownEnvironmentError(
         f"there is no environment {id!r}.{hint} `turnwise envs` lists all {len(_entries)}; for your "
         "own, name its file (my_env.py) or import it."
     )
+
+
+def _entry_of(id: str, peer: Peer, name: str) -> Entry:
+    """Return the entry of another package's environment, and let ``gymnasium.make`` find it; it is in no list."""
+    entry = Entry(id, peer.adapter, {"name": name}, source=peer.module, extra=peer.extra)
+    if id not in gymnasium_registry:
+        gymnasium.register(id, entry_point=entry.entry_point, kwargs=entry.kwargs, order_enforce=False)
+    return entry
 
 
 def entries() -> list[Entry]:

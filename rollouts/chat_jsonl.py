@@ -54,7 +54,7 @@ def to_chat(episode: Episode, tools: Sequence[Tool] = ()) -> dict[str, Any]:
     messages: list[Message] = []
     for turn in episode.turns:
         messages += [*turn.observation.messages, *([turn.action.message] if turn.sent else [])]
-    line: dict[str, Any] = {"messages": [_message_json(message) for message in _with_call_ids(messages)]}
+    line: dict[str, Any] = {"messages": [_message_json(message) for message in with_call_ids(messages)]}
     if tools:
         line["tools"] = [tool.to_json() for tool in tools]
     task = asdict(episode.task) | {"split": str(episode.task.split)}
@@ -205,7 +205,7 @@ def _part(part: dict[str, Any]) -> Part:
     return ImagePart(base64.b64decode(data, validate=True), head.removeprefix(DATA_URL))
 
 
-def _with_call_ids(messages: Sequence[Message]) -> Iterator[Message]:
+def with_call_ids(messages: Sequence[Message]) -> Iterator[Message]:
     """Give calls without an id one, and each result the id of its call, in order, as chat APIs require."""
     waiting: list[str] = []
     for number, message in enumerate(messages):

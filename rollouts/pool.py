@@ -16,7 +16,7 @@ from gymnasium.envs.registration import load_env_creator
 from ..agents.agent import Agent
 from ..envs.base import TurnEnv
 from ..envs.registry import create, find, make
-from ..envs.remote.address import is_remote, remote_id
+from ..envs.remote.address import is_openenv, is_remote, remote_id
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
@@ -79,6 +79,8 @@ class EnvPool:
             entry = find(env)
             if is_remote(env) and not kwargs:
                 return cls(env, partial(make, env), "inline", places=places_at(remote_id(env)[0]))
+            if is_openenv(env):  # it has a process already, and only awaits
+                return cls(env, partial(make, env, **kwargs), "inline", kwargs)
             if isolation == "process":
                 return cls(env, portable(entry, kwargs), isolation, kwargs)
             return cls(env, partial(make, env, **kwargs), _resolved(isolation, _class_of(entry.entry_point)), kwargs)

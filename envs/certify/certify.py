@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from ...errors import TurnwiseError
+from ...errors import InfrastructureError, TurnwiseError
 from ...verdicts import NotApplicable, Status, choose, describe
 from ..author_line import at, author_line, author_traceback, line_of_frame, noted
 from ..base import TurnEnv
@@ -31,6 +31,7 @@ from .laws_reward import REWARD_LAWS
 from .laws_tools import TOOL_LAWS
 from .laws_turns import TURN_LAWS
 from .other_process import subject_of
+from .over_the_wire import unasked
 from .report import Certificate, Verdict
 
 Target = str | Callable[..., TurnEnv]
@@ -108,6 +109,7 @@ def tried(law: Law, harness: Harness) -> Verdict:
     began = harness.clock()
     status, reason, reproduce, error = _outcome(law, harness)
     unsettled = isinstance(error, OutOfTime)
+    harness.release()
     if status is Status.FAIL and error is not None and (where := author_line(error)):
         reported = harness.raised.setdefault(f"{type(error).__name__} at {where}", law.name)
         if reported != law.name:
@@ -128,7 +130,11 @@ def _outcome(law: Law, harness: Harness) -> Outcome:
     try:
         exempt, limit = dict(harness.sample.contract.exempt), harness.sample.contract.max_seconds
     except Exception as error:
+        if type(error) is InfrastructureError:  # a server out of reach, of which no law says anything
+            raise
         return Status.FAIL, f"it cannot be created: {_describe(error)}", "", error
+    if reason := unasked(harness.wire, law.name):
+        return Status.SKIP, reason, "", None
     for name in (law.name, "all"):
         if name in exempt:
             return Status.SKIP, f"exempt: {exempt[name]}", "", None
@@ -160,6 +166,8 @@ def _read(error: BaseException) -> Outcome:
         return Status.FAIL, str(error), error.reproduce, error.__cause__
     if isinstance(error, NotApplicable):
         return Status.SKIP, str(error), "", error if isinstance(error, OutOfTime) else None
+    if type(error) is InfrastructureError:  # a server that is full or out of reach; what it plays raises a subclass
+        return Status.SKIP, f"the server could not be asked: {error}", "", None
     return Status.FAIL, _describe(error), "", error
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import sys
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,9 +17,12 @@ from typing import Any
 from ...tasks.family import TaskFamily
 from ...tasks.spec import TaskSpec
 from ...verdicts import NotApplicable
+from ..asked import has_oracle
 from ..author_line import method_at
 from ..base import TurnEnv
+from ..remote.wire import Wire
 from .findings import Broken, OutOfTime
+from .over_the_wire import wire_of
 from .shared_state import shared_state
 from .trace import Play, Script, Trace, player, script
 from .trap import Sighting, trapped
@@ -72,12 +77,14 @@ class Subject:
         make: makes a new environment.
         address: how another process finds it (see ``other_process``), or ``None``.
         no_address: why there is no address.
+        surroundings: environment variables that another process needs to find it.
     """
 
     name: str
     make: Callable[[], TurnEnv]
     address: dict[str, Any] | None = None
     no_address: str = ""
+    surroundings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -93,6 +100,7 @@ class Harness:
         first: the first episodes played, before anything could leave traces.
         untouched: the values that all instances share, as they were before ``first``.
         raised: the law that reported an error first, by the error's type and the author's line.
+        made: environments on a server that the present law has made.
     """
 
     subject: Subject
@@ -105,11 +113,19 @@ class Harness:
     first: dict[tuple[TaskSpec, str], Trace] = field(default_factory=dict)
     untouched: dict[str, str] | None = None
     raised: dict[str, str] = field(default_factory=dict)
+    made: list[weakref.ref[TurnEnv]] = field(default_factory=list)
 
     @cached_property
     def sample(self) -> TurnEnv:
         """An environment to ask for what its class declares; never played."""
         return self.subject.make()
+
+    def make(self) -> TurnEnv:
+        """Return a new environment."""
+        env = self.subject.make()
+        if self.wire is not None:
+            self.made.append(weakref.ref(env))
+        return env
 
     @cached_property
     def family(self) -> TaskFamily[Any]:
@@ -141,11 +157,31 @@ class Harness:
 
     @property
     def has_oracle(self) -> bool:
-        """Whether the author wrote an oracle."""
-        return type(self.sample.unwrapped).oracle is not TurnEnv.oracle  # type: ignore[attr-defined]
+        """Whether the author wrote an oracle, and a server lets this client ask it."""
+        if self.wire is not None:
+            return self.wire.has_oracle
+        return has_oracle(self.sample)
+
+    def release(self) -> None:
+        """Close the environments that a law has left open, so that a server has its places again."""
+        for env in [env for made in self.made if (env := made()) is not None]:
+            env.close()
+        self.made.clear()
+
+    @cached_property
+    def wire(self) -> Wire | None:
+        """The connection to an environment on a server; ``None`` for one of this process."""
+        return wire_of(self.sample)
+
+    @property
+    def places(self) -> int:
+        """Number of episodes that may be open at a time."""
+        return (self.wire.places if self.wire is not None else 0) or sys.maxsize
 
     def at(self, method: str) -> str:
-        """Return the place where the author defines a method, as the end of a message."""
+        """Return the place where the author defines a method, as the end of a message; ``""`` if a server has it."""
+        if self.wire is not None:
+            return ""
         return method_at(self.sample.unwrapped, method)
 
     def first_play(self, spec: TaskSpec, who: str) -> Trace:
@@ -176,7 +212,7 @@ class Harness:
             for who in self.players:
                 # One loop, in this thread: the profiler sees no other.
                 with asyncio.Runner() as runner, trapped(own) as found:
-                    env = self.subject.make()
+                    env = self.make()
                     episode = script(player(who), env, turns=self.effort.turns, options={"task": spec})
                     runner.run(self.arun(env, episode))
                 seen += [(sighting, spec, who) for sighting in found]
@@ -273,7 +309,7 @@ class Harness:
 
         ``turns`` says how far: 0 as far as the effort says, ``None`` to the end.
         """
-        env = self.subject.make() if env is None else env
+        env = self.make() if env is None else env
         act = player(who) if isinstance(who, str) else who
         reset: dict[str, Any] = {"seed": seed} if spec is None else {"options": {"task": spec}}
         limit = self.effort.turns if turns == 0 else turns
@@ -284,6 +320,13 @@ class Harness:
         return self.play(who, spec, env=env, turns=None)
 
     def need_oracle(self) -> None:
-        """Raise ``NotApplicable`` where there is no oracle."""
+        """Raise ``NotApplicable`` where there is no oracle, or none for this client."""
+        if self.wire is not None and self.wire.no_oracle:
+            raise NotApplicable(self.wire.no_oracle)
         if not self.has_oracle:
             raise NotApplicable("there is no oracle; oracle_solves says so")
+
+    def need_places(self, n: int) -> None:
+        """Raise ``NotApplicable`` if a server does not play ``n`` episodes at a time."""
+        if self.places < n:
+            raise NotApplicable(f"it needs {n} episodes at a time, and the server has {self.places} places")

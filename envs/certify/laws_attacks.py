@@ -20,7 +20,7 @@ def no_way_out(harness: Harness) -> str | None:
     tried = 0
     try:
         for spec, name, actions in _attacks(harness):
-            env = harness.subject.make()
+            env = harness.make()
             env.reset(options={"task": spec})
             try:
                 for action in (*actions, "", *ending(env)):
@@ -35,7 +35,7 @@ def no_way_out(harness: Harness) -> str | None:
         if not tried:
             raise
         return f"tried {tried} attempts in the time that there was; allow more --minutes for all"
-    return None
+    return "the author's own attacks stay on the server" if harness.wire is not None else None
 
 
 def _attacks(harness: Harness) -> Sequence[tuple[TaskSpec, str, Sequence[ActionLike]]]:
@@ -46,7 +46,7 @@ def _attacks(harness: Harness) -> Sequence[tuple[TaskSpec, str, Sequence[ActionL
     """
     found: list[tuple[TaskSpec, str, Sequence[ActionLike]]] = []
     for spec in dict.fromkeys((harness.few[-1], harness.few[0])):
-        env = harness.subject.make()
+        env = harness.make()
         try:
             env.reset(options={"task": spec})
             found += [(spec, name, actions) for name, actions in env.attacks().items()]

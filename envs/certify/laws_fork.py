@@ -10,6 +10,7 @@ from ..messages import Action
 from .findings import Broken
 from .harness import Harness
 from .law import Law
+from .over_the_wire import fork as fork_of
 from .trace import Beat, Trace, again, difference, plain, player
 
 
@@ -31,7 +32,7 @@ def sync_and_async_agree(harness: Harness) -> None:
 
     for spec in harness.few:
         for who in harness.players:
-            env = harness.subject.make()
+            env = harness.make()
             episode = script(player(who), env, turns=harness.effort.turns, options={"task": spec})
             if found := difference(harness.play(who, spec), asyncio.run(harness.arun(env, episode))):
                 raise Broken(f"areset/astep play differently from reset/step: {found}", spec, policy=who)
@@ -39,12 +40,13 @@ def sync_and_async_agree(harness: Harness) -> None:
 
 def fork_equals_original(harness: Harness) -> None:
     """A fork, at several turns, goes on as the original does."""
+    harness.need_places(4)
     for spec in harness.few:
         for who in harness.players:
             original = harness.play(who, spec)
             for turn in _turns(original):
                 env = _at(harness, spec, original, turn)
-                fork = env.fork()
+                fork = fork_of(env)
                 if fork.turn != turn or fork.task != spec or fork.state_key() != env.state_key():
                     raise Broken(f"a fork at turn {turn} reports turn {fork.turn}, task {fork.task}", spec, policy=who)
                 _same(harness, fork, original, turn, f"a fork at turn {turn} goes on differently", spec, who)
@@ -52,16 +54,17 @@ def fork_equals_original(harness: Harness) -> None:
 
 def fork_is_independent(harness: Harness) -> None:
     """A fork does not change the original, nor the original the fork."""
+    harness.need_places(4)
     for spec in harness.few:
         for who in harness.players:
             original = harness.play(who, spec)
             for turn in _turns(original):
                 env = _at(harness, spec, original, turn)
-                _disturb(harness, env.fork())
+                _disturb(harness, fork_of(env))
                 text = f"playing in a fork of turn {turn} changes the original"
                 _same(harness, env, original, turn, text, spec, who)
                 env = _at(harness, spec, original, turn)
-                fork = env.fork()
+                fork = fork_of(env)
                 _disturb(harness, env)
                 env.reset(options={"task": harness.specs[-1]})
                 text = f"playing on and resetting after a fork at turn {turn} changes the fork"
@@ -76,7 +79,7 @@ def _turns(trace: Trace) -> list[int]:
 
 def _at(harness: Harness, spec: Any, trace: Trace, turn: int) -> TurnEnv:
     """A new environment, ``turn`` actions into an episode."""
-    env = harness.subject.make()
+    env = harness.make()
     env.reset(options={"task": spec})
     for action in trace.actions()[:turn]:
         harness.answer(env, ("step", {"action": action}))

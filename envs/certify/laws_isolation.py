@@ -39,6 +39,8 @@ def seeds_do_not_interfere(harness: Harness) -> None:
     wanted = [(spec, who) for who in harness.players for spec in harness.few]
     if len(harness.few) < 2:
         raise NotApplicable("its family has a single task")
+    harness.need_places(2)
+    wanted = wanted[: harness.places]  # on a server, which plays no more at a time
     alone = [harness.play(who, spec) for spec, who in wanted]
     for how, together in (
         ("interleaved turn by turn", _lockstep(harness, wanted)),
@@ -53,7 +55,7 @@ def seeds_do_not_interfere(harness: Harness) -> None:
 
 
 def _episodes(harness: Harness, wanted: list[tuple[TaskSpec, str]]) -> list[tuple[Any, Script]]:
-    envs = [harness.subject.make() for _ in wanted]
+    envs = [harness.make() for _ in wanted]
     return [
         (env, script(player(who), env, turns=harness.effort.turns, options={"task": spec}))
         for env, (spec, who) in zip(envs, wanted, strict=True)

@@ -87,10 +87,10 @@ def _settled(threads: int) -> int:
 
 
 def _episodes(harness: Harness, n: int) -> None:
-    env, play = harness.subject.make(), player("random")
+    env, play = harness.make(), player("random")
     for i in range(n):
         if i % ROUNDS == 0:
-            env = harness.subject.make()
+            env = harness.make()
         harness.play(play, harness.few[i % len(harness.few)], env=env, turns=TURNS)
 
 

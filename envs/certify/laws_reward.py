@@ -24,13 +24,15 @@ CHANCE = 1e-3
 """Random play that succeeds too often breaks the law only if chance explains it with a smaller probability."""
 
 
-def oracle_solves(harness: Harness) -> None:
+def oracle_solves(harness: Harness) -> str | None:
     """The oracle succeeds on every sampled task within the limit, with the largest return where one is declared."""
+    if harness.wire is not None and harness.wire.no_oracle:
+        raise NotApplicable(harness.wire.no_oracle)
     if not harness.has_oracle:
-        place = at(defined_at(type(harness.sample.unwrapped)))
+        place = at(defined_at(type(harness.sample.unwrapped))) if harness.wire is None else ""
         raise Broken(f"there is no oracle: write oracle() to prove that the tasks can be solved{place}")
     for spec in harness.specs:
-        env = harness.subject.make()
+        env = harness.make()
         trace = harness.whole("oracle", spec, env=env)
         if not trace.success:
             how = (
@@ -41,6 +43,8 @@ def oracle_solves(harness: Harness) -> None:
             refused = _refused(trace)
             cure = f"{refused or 'check what ends the episode'}; check oracle(){harness.at('oracle')}"
             raise Broken(f"the oracle {how} after {len(trace.beats)} turns; {cure}", spec, policy="oracle")
+        if harness.wire is not None:
+            continue
         env.reset(options={"task": spec})
         best = env.best_return()
         if best is not None and abs(trace.total - best) > TOLERANCE:
@@ -48,6 +52,7 @@ def oracle_solves(harness: Harness) -> None:
             raise Broken(
                 f"the oracle returns {side} {trace.total:g}, but best_return() is {best:g}", spec, policy="oracle"
             )
+    return "the largest return stays on the server, and was not compared" if harness.wire is not None else None
 
 
 def _refused(trace: Trace) -> str:
@@ -110,6 +115,8 @@ def random_at_floor(harness: Harness) -> str | None:
     who = player("random")
     tasks = [harness.specs[i % len(harness.specs)] for i in range(n)]
     won = [spec for spec in tasks if harness.whole(who, spec).success]
+    if harness.wire is not None and harness.wire.protocol == "openenv":
+        return f"random play succeeds in {len(won)} of {n} episodes; OpenEnv declares no floor to compare with"
     if won and _at_least(len(won), n, floor) < CHANCE:
         text = (
             f"random play succeeds in {len(won)} of {n} episodes; random_floor declares at most {floor:g} of them. "
@@ -151,7 +158,7 @@ def near_misses_fail(harness: Harness) -> None:
     """The near misses and cheats that the author declares do not succeed."""
     tried = 0
     for spec in harness.few:
-        env = harness.subject.make()
+        env = harness.make()
         env.reset(options={"task": spec})
         for name, miss in env.near_misses().items():
             tried += 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pydantic
+
 from ...errors import ToolError
 from ...tasks.rng import Rng
 from ...tasks.spec import TaskSpec
@@ -17,6 +19,7 @@ from ..tools import Tool
 from .findings import Broken, blaming
 from .harness import Harness
 from .law import Law
+from .over_the_wire import fork as fork_of
 from .trace import plain
 
 NASTY = ("", "A" * 50_000, "'; DROP TABLE t; --", "../../etc/passwd", "\x00", "{{7*7}}", "🙂", "%s%n", "-0", "null")
@@ -49,7 +52,7 @@ def tools_never_raise(harness: Harness) -> None:
             for turn, arguments in enumerate(_odd_calls(tool, rng)):
                 if harness.effort.takes_turns and turn % len(harness.few) != number:
                     continue
-                env = harness.subject.make()
+                env = harness.make()
                 env.reset(options={"task": spec})
                 observation, _ = _called(harness, env, spec, tool, arguments)
                 roles = [message.role for message in observation.messages]
@@ -65,7 +68,7 @@ def _odd_calls(tool: Tool, rng: Rng) -> list[dict[str, Any]]:
     return [arguments for number, arguments in enumerate(odd) if arguments not in odd[:number]]
 
 
-def bad_calls_change_nothing(harness: Harness) -> None:
+def bad_calls_change_nothing(harness: Harness) -> str | None:
     """A call that does not fit the schema is refused in words, and the world goes on as if it had not been made."""
     tools = _tools(harness)
     if harness.sample is not harness.sample.unwrapped:
@@ -73,11 +76,15 @@ def bad_calls_change_nothing(harness: Harness) -> None:
     for spec in harness.few:
         for tool in tools:
             bad = list(_misfits(tool))
-            env = harness.subject.make()
+            if harness.wire is not None:
+                harness.need_places(2)
+                bad = bad[: harness.sample.max_turns // 2]  # a server's limit does not move
+            env = harness.make()
             env.reset(options={"task": spec})
-            twin = env.fork()
+            twin = fork_of(env)
             for arguments in bad:
-                env.max_turns = env.turn + 10
+                if harness.wire is None:
+                    env.max_turns = env.turn + 10
                 observation, over = _called(harness, env, spec, tool, arguments)
                 shown = f"{tool.name}({arguments!r:.100})"
                 if over:
@@ -87,6 +94,7 @@ def bad_calls_change_nothing(harness: Harness) -> None:
                         f"the answer to the bad call {shown} is {observation.text[:100]!r}, not an error", spec
                     )
             _same_world(harness, env, twin, spec, f"bad calls of {tool.name!r} change the world")
+    return "wrong types were not sent: a server may convert them" if harness.wire is not None else None
 
 
 def _same_world(harness: Harness, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, text: str) -> None:
@@ -95,13 +103,14 @@ def _same_world(harness: Harness, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, t
         raise Broken(f"{text}: the state key is {env.state_key()!r} instead of {twin.state_key()!r}", spec)
     if not harness.has_oracle:
         return
-    env.max_turns = env.turn + 10 * LOOK_AHEAD
+    if harness.wire is None:
+        env.max_turns = env.turn + 10 * LOOK_AHEAD
     for _ in range(LOOK_AHEAD):
         ours, theirs = Action.of(env.oracle()), Action.of(twin.oracle())
         if ours != theirs:
             raise Broken(f"{text}: the oracle now chooses {plain(ours)} instead of {plain(theirs)}", spec)
         one, other = harness.answer(env, ("step", {"action": ours})), harness.answer(twin, ("step", {"action": theirs}))
-        if other[4].get(OUT_OF_TURNS):  # a turn limit that belongs to the twin alone
+        if one[4].get(OUT_OF_TURNS) or other[4].get(OUT_OF_TURNS):  # a turn limit that belongs to one of them alone
             return
         if (one[0], *one[1:4], one[4].get("success")) != (other[0], *other[1:4], other[4].get("success")):
             raise Broken(f"{text}: {plain(ours)} now returns {plain(one[:4])} instead of {plain(other[:4])}", spec)
@@ -126,6 +135,11 @@ def _misfits(tool: Tool) -> list[Any]:
 
 
 def _refused(tool: Tool, arguments: Any) -> bool:
+    if tool.arguments is pydantic.BaseModel:  # a server's, known only by its schema
+        known, needed = tool.parameters.get("properties", {}), tool.parameters.get("required", ())
+        closed = tool.parameters.get("additionalProperties") is False
+        given = arguments if isinstance(arguments, dict) else None
+        return given is None or not set(needed) <= set(given) or (closed and not set(given) <= set(known))
     try:
         tool.validate(arguments)
     except ToolError:

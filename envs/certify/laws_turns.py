@@ -6,11 +6,12 @@ import json
 import re
 from typing import Any
 
-from ...errors import ContractError
+from ...errors import ContractError, EnvironmentDiedError, EnvironmentFailedError
 from ...verdicts import NotApplicable
 from ..author_line import at, author_line, noted
 from ..base import TurnEnv
-from ..messages import Action, Observation, ToolCall
+from ..messages import Action, ActionLike, Observation, ToolCall
+from ..step import OUT_OF_TURNS
 from .findings import Broken, blaming
 from .harness import Harness
 from .law import Law
@@ -48,7 +49,7 @@ def turns_counted(harness: Harness) -> None:
     """``info["turn"]`` and ``env.turn`` are 1, 2, 3, … and never exceed the limit."""
     for spec in harness.few:
         for who in harness.players:
-            env, play = harness.subject.make(), player(who)
+            env, play = harness.make(), player(who)
             env.reset(options={"task": spec})
             if env.turn != 0:
                 raise Broken(f"after reset() the turn is {env.turn}, not 0", spec)
@@ -63,7 +64,7 @@ def turns_counted(harness: Harness) -> None:
                     raise Broken(f"the episode continues after max_turns = {env.max_turns} actions", spec, policy=who)
 
 
-def limits_end(harness: Harness) -> None:
+def limits_end(harness: Harness) -> str | None:
     """Move the turn limit: an end that moves with it must be reported as ``max_turns_truncates`` declares."""
     if harness.sample is not harness.sample.unwrapped:
         raise NotApplicable("the turn limit of a wrapped environment belongs to its wrappers")
@@ -83,6 +84,11 @@ def limits_end(harness: Harness) -> None:
                 cure = f"end the episode with tw.success(...) where it is solved{harness.at('act')}"
                 text = f"the task is solved at turn {turns}, but reported as truncated; {cure}"
                 raise Broken(text, spec, policy=who)
+            if harness.wire is not None:  # a server's limit does not move
+                if last.info.get(OUT_OF_TURNS) and (last.terminated, last.truncated) != (not cuts, cuts):
+                    text = f"turn {turns} is out of turns, and reported as {last.truncated=}, {declared}"
+                    raise Broken(text, spec, policy=who)
+                continue
             limited = _limited(harness, spec, ends.actions(), turns + 5) == (False, False)
             if limited and (last.terminated, last.truncated) != (not cuts, cuts):
                 said = "terminated" if last.terminated else "truncated"
@@ -93,6 +99,7 @@ def limits_end(harness: Harness) -> None:
                     said = f"{{'terminated': {cut[0]}, 'truncated': {cut[1]}}}"
                     text = f"with max_turns = {turns - 1} the limit is reported as {said}, {declared}"
                     raise Broken(text, spec, policy=who)
+    return "the limit was not moved, since it is the server's" if harness.wire is not None else None
 
 
 def _declared(harness: Harness, spec: Any) -> bool:
@@ -101,7 +108,7 @@ def _declared(harness: Harness, spec: Any) -> bool:
     Raises:
         Broken: it does, although the first observation states it, so that it is part of the task.
     """
-    env = harness.subject.make()
+    env = harness.make()
     observation, _ = env.reset(options={"task": spec})
     stated = rf"\b{_number(env.max_turns)}(?:[ -](?:more|remaining))?[\s-]+({COUNTED})\b"
     stated_limit = re.search(stated, observation.text, re.IGNORECASE)
@@ -119,7 +126,7 @@ def _number(number: int) -> str:
 
 def _limited(harness: Harness, spec: Any, actions: list[Action], limit: int) -> tuple[bool, bool]:
     """Return how the last of ``actions`` is answered when ``max_turns`` is ``limit``: terminated, truncated."""
-    env = harness.subject.make()
+    env = harness.make()
     env.max_turns = limit
     env.reset(options={"task": spec})
     env.max_turns = limit  # once more, for an environment that sets it by the task
@@ -134,23 +141,39 @@ def _limited(harness: Harness, spec: Any, actions: list[Action], limit: int) -> 
 
 def over_means_over(harness: Harness) -> None:
     """No step is taken before the first reset or after the end."""
-    env = harness.subject.make()
+    env = harness.make()
     _refuses(env, "before the first reset()", harness)
     for spec in harness.few:
-        env = harness.subject.make()
-        trace = harness.whole("null", spec, env=env)
-        if trace.over:
+        env = harness.make()
+        # OpenEnv's servers know no turn limit, so saying nothing may never end an episode there.
+        trace = harness.whole("random" if _openenv(harness) else "null", spec, env=env)
+        if trace.over and not (_openenv(harness) and trace.beats[-1].truncated):
             _refuses(env, f"after the end (turn {len(trace.beats)})", harness, spec)
-            _refuses(env.fork(), "in a fork of an ended episode", harness, spec)
+            if harness.wire is None:
+                _refuses(env.fork(), "in a fork of an ended episode", harness, spec)
 
 
 def _refuses(env: TurnEnv, when: str, harness: Harness, spec: Any = None) -> None:
+    action: ActionLike = ""
+    if harness.wire is not None:
+        vars(env.unwrapped)["_over"] = False  # the client itself would refuse; ask the server
+        action = player("random")(env) if _openenv(harness) else ""  # one that it does not refuse in any case
     try:
-        harness.answer(env, ("step", {"action": ""}))
+        info = harness.answer(env, ("step", {"action": action}))[4]
+        if _openenv(harness) and (info.get("unparsed") or info.get("tool_errors")):
+            return
     except ContractError:
         return
-    cure = "do not override step() and its kin; write act()"
+    except (EnvironmentFailedError, EnvironmentDiedError):
+        if harness.wire is not None:  # a server refuses by an error of its own
+            return
+        raise
+    cure = "do not override step() and its kin; write act()" if harness.wire is None else "refuse it on the server"
     raise Broken(f"a step {when} is accepted; it must raise ContractError: {cure}", spec, policy="null")
+
+
+def _openenv(harness: Harness) -> bool:
+    return harness.wire is not None and harness.wire.protocol == "openenv"
 
 
 def odd_actions(env: TurnEnv) -> list[Action]:
@@ -178,7 +201,7 @@ def any_action_is_answered(harness: Harness) -> None:
     """Nothing that an agent sends raises."""
     for spec in harness.few[:2]:
         for action in odd_actions(harness.sample):
-            env = harness.subject.make()
+            env = harness.make()
             env.reset(options={"task": spec})
             shown = f"{action!r:.120}"
             cure = "raise tw.UnparseableError where an action cannot be read: its text becomes the observation"
@@ -193,7 +216,7 @@ def observations_bounded(harness: Harness) -> None:
     bound = harness.sample.contract.max_observation_chars
     for spec in harness.few:
         for who in harness.players:
-            env, play = harness.subject.make(), player(who)
+            env, play = harness.make(), player(who)
             observation, _ = env.reset(options={"task": spec})
             over, turn = False, 0
             while not over:
@@ -203,7 +226,7 @@ def observations_bounded(harness: Harness) -> None:
                 observation, _, terminated, truncated, _ = harness.answer(env, ("step", {"action": play(env)}))
                 over, turn = terminated or truncated, turn + 1
         for action in odd_actions(harness.sample):
-            env = harness.subject.make()
+            env = harness.make()
             env.reset(options={"task": spec})
             try:
                 observation = harness.answer(env, ("step", {"action": action}))[0]
@@ -235,7 +258,7 @@ def answer_not_leaked(harness: Harness) -> None:
     """No secret stands in the first observation."""
     found = False
     for spec in harness.specs:
-        env = harness.subject.make()
+        env = harness.make()
         observation, info = env.reset(options={"task": spec})
         text = observation.text
         shown = json.dumps(plain({k: v for k, v in info.items() if k not in ("task", "obs_key")}), ensure_ascii=False)
@@ -253,7 +276,7 @@ def answers_keep_still(harness: Harness) -> None:
     """Observations and info do not change after the step that returned them, and can be written as JSON."""
     for spec in harness.few:
         for who in harness.players:
-            env, play = harness.subject.make(), player(who)
+            env, play = harness.make(), player(who)
             given: list[Any] = [env.reset(options={"task": spec})]
             then = [json.dumps(plain(given[0]))]
             over = False

@@ -18,6 +18,7 @@ from typing import Any
 from ...tasks.spec import TaskSpec
 from ..base import TurnEnv
 from ..registry import Entry, find, make
+from ..remote.address import token_variable
 from .harness import Harness, Subject
 
 
@@ -49,7 +50,7 @@ def subject_of(target: str | Callable[..., TurnEnv]) -> Subject:
                 address = {"module": module, "file": None, "name": name, "kwargs": entry.kwargs}
             else:
                 address, why = address_of(point, entry.kwargs)
-        return Subject(target, lambda: make(target), address, why)
+        return Subject(target, lambda: make(target), address, why, token_variable(target))
     address, why = address_of(target, {})
     return Subject(getattr(target, "__qualname__", repr(target)), target, address, why)
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from ...verdicts import Status, Verdicts
 
+UNASKED = "cannot be tried over the wire"
+"""Beginning of the reason why a law was not tried on a server."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -90,12 +93,12 @@ class Certificate(Verdicts[Verdict]):
         return "\n".join([head, *findings, *self._skipped()])
 
     def _skipped(self) -> list[str]:
-        """Return the laws that were not tried, in one line per reason."""
+        """Return the laws that were not tried, in one line per reason; laws that no client can try by name."""
         by_reason: dict[str, list[str]] = {}
         for verdict in self.verdicts:
             if verdict.status is Status.SKIP:
                 by_reason.setdefault(verdict.reason, []).append(verdict.law)
         return [
-            f"SKIP  {', '.join(laws) if len(laws) < 4 else f'{len(laws)} laws'}: {reason}"
+            f"SKIP  {', '.join(laws) if len(laws) < 4 or reason.startswith(UNASKED) else f'{len(laws)} laws'}: {reason}"
             for reason, laws in by_reason.items()
         ]

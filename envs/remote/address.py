@@ -12,6 +12,8 @@ from ...errors import UsageError
 
 SCHEMES = {"turnwise": "ws", "turnwise+tls": "wss"}
 """Schemes of environment ids, and those of the socket."""
+OPENENV = {"openenv": "ws", "openenv+tls": "wss"}
+"""Schemes of ids of environments that an OpenEnv server runs."""
 TOKEN = "TURNWISE_TOKEN"
 """Environment variable with the token of servers to which ``connect`` gave none.
 
@@ -50,6 +52,10 @@ class Address:
         """Return the id of one of the server's environments."""
         return f"{'turnwise+tls' if self.tls else 'turnwise'}://{self._place}/{env}"
 
+    def openenv_id(self, base: str) -> str:
+        """Return the id of the OpenEnv environment at a path of the server."""
+        return f"{'openenv+tls' if self.tls else 'openenv'}://{self._place}{f'/{base}' if base else ''}"
+
     @property
     def token(self) -> str:
         """The token for this server, or an empty text."""
@@ -79,6 +85,20 @@ def is_remote(id: object) -> bool:
     return isinstance(id, str) and id.partition("://")[0] in SCHEMES and "://" in id
 
 
+def is_openenv(id: object) -> bool:
+    """Whether an environment id names an OpenEnv server: ``openenv://host:port``."""
+    return isinstance(id, str) and id.partition("://")[0] in OPENENV and "://" in id
+
+
+def openenv_place(id: str) -> tuple[Address, str]:
+    """Return the server and the path of ``openenv://host:port/path``; the path is often empty.
+
+    Raises:
+        UsageError: it has no port, or credentials.
+    """
+    return _parsed(id, {name: socket == "wss" for name, socket in OPENENV.items()})
+
+
 def remote_id(id: str) -> tuple[Address, str]:
     """Return the server and the server's own id of ``turnwise://host:port/ID``.
 
@@ -99,6 +119,14 @@ def meant_as_remote(id: str) -> str:
         return ""
     place, _, env = rest.partition("/")
     return f"write {'turnwise+tls' if tls else 'turnwise'}://{place}/{env or 'turnwise/Maze-v0'}"
+
+
+def token_variable(id: str) -> dict[str, str]:
+    """Return the environment variable that gives another process the token of an id's server; none without a token."""
+    if not (is_remote(id) or is_openenv(id)):
+        return {}
+    address, _ = openenv_place(id) if is_openenv(id) else remote_id(id)
+    return {TOKEN: f"{address._place}={address.token}"} if address.token else {}
 
 
 def server_address(url: str) -> Address:

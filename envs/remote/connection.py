@@ -218,7 +218,8 @@ class Connection:
         if status == 401:
             return UsageError(f"{self.address} refused the token; {self.address.token_hint}")
         if status == 403:
-            return UsageError(f"{self.address} refuses this client (HTTP 403 for {PATH}); {self.address.token_hint}")
+            hint = f"{self.address.token_hint}; if it is an OpenEnv server, write {self.address.openenv_id('')}"
+            return UsageError(f"{self.address} refuses this client (HTTP 403 for {PATH}); {hint}")
         if status == 429 or status >= 500 or self._state.hello is not None:  # a proxy answers while a server restarts
             return InfrastructureError(f"{self.address} accepts no further connection now (HTTP {status})")
         tls = "; if it speaks TLS, write wss:// or turnwise+tls://" if status == 400 and not self.address.tls else ""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ...errors import EnvironmentFailedError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.spec import Split, TaskSpec
+from ..asked import has_oracle
 from ..base import TurnEnv
+from ..contract import Contract
 from ..source import source_digest
 from ..tools import Tool
 from .frames import tools_from_json, tools_to_json
@@ -27,9 +29,11 @@ def describe(env: TurnEnv) -> dict[str, Any]:
         "max_turns_truncates": bool(env.get_wrapper_attr("max_turns_truncates")),
         "tools": tools_to_json(inner.tools),
         "source": source_digest(env),
+        "oracle": has_oracle(inner),
+        "contract": {**asdict(inner.contract), "exempt": dict(inner.contract.exempt)},
         "family": {
             "name": family.name,
-            "seeded": isinstance(family, SeededFamily),
+            "seeded": type(family) is SeededFamily,
             "levels": list(family.levels),
             "usual": list(family.usual),
             "seeds": family.seeds,
@@ -93,6 +97,8 @@ class Description:
         max_turns_truncates: whether this limit truncates the episode.
         tools: tools before an episode begins.
         family: family of its tasks, as JSON.
+        has_oracle: whether its author wrote an oracle.
+        contract: limits and exemptions that its author declares.
     """
 
     digest: str
@@ -101,6 +107,8 @@ class Description:
     max_turns_truncates: bool
     tools: tuple[Tool, ...]
     family: Mapping[str, Any]
+    has_oracle: bool = True
+    contract: Contract = field(default_factory=Contract)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Description:
@@ -117,6 +125,8 @@ class Description:
                 data["max_turns_truncates"],
                 tools_from_json(data["tools"]),
                 data["family"],
+                data.get("oracle", True),
+                _contract(data.get("contract", {})),
             )
         except (KeyError, TypeError) as error:
             raise EnvironmentFailedError(f"the server's description cannot be read: {error!r}") from None
@@ -126,3 +136,9 @@ class Description:
         if self.family["seeded"]:
             return SeededFamily(self.family["name"])
         return RemoteFamily(self.family, key_of)
+
+
+def _contract(given: Mapping[str, Any]) -> Contract:
+    """Return the contract in a description; limits that this release does not know are left out."""
+    known = {each.name for each in fields(Contract)}
+    return Contract(**{name: value for name, value in given.items() if name in known})

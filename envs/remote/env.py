@@ -13,13 +13,14 @@ from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.spec import TaskSpec
 from ..base import Reset, Stepped, TurnEnv
-from ..contract import Contract
 from ..messages import Action, ActionLike
 from ..tools import Tool
 from .address import Address, remote_id
 from .connection import connection_to
 from .description import Description
 from .episode import RemoteEpisode, description_of, key_of
+from .frames import Hello
+from .wire import Wire
 
 LOOP = LoopThread("turnwise-remote", "connections to environment servers")
 """The loop of all connections of environments that ``make`` creates; the runner's own are in its loop."""
@@ -40,8 +41,6 @@ class RemoteEnv(TurnEnv):
         episode: an episode to continue, of a fork.
     """
 
-    contract = Contract(exempt={"all": "certify it where its code is"})
-
     def __init__(self, address: Address, env: str, *, episode: RemoteEpisode | None = None) -> None:
         described = LOOP.wait(_described(address, env))
         vars(self).update(
@@ -53,6 +52,7 @@ class RemoteEnv(TurnEnv):
             _remote=episode or LOOP.wait(RemoteEpisode.at(address, env, described.digest)),
         )
         self.max_turns, self.max_turns_truncates = described.max_turns, described.max_turns_truncates
+        self.contract = described.contract
         super().__init__()
         self._closing = weakref.finalize(self, _let_go, self._remote)
 
@@ -75,6 +75,15 @@ class RemoteEnv(TurnEnv):
     def remote_digest(self) -> str:
         """The server's digest of environment and version."""
         return self._described.digest
+
+    @property
+    def wire(self) -> Wire:
+        """The connection, as certification needs to know it."""
+        hello = LOOP.wait(hello_of(self._address))
+        why = ""
+        if not hello.operator:
+            why = "the oracle needs the operator's key: set TURNWISE_TOKEN to it"
+        return Wire("turnwise", hello.capacity, self._described.has_oracle and hello.operator, why)
 
     def tasks(self) -> TaskFamily[Any]:  # type: ignore[override]
         """Return the family of the server's tasks. It depends on the instance, unlike that of other environments."""
@@ -173,6 +182,11 @@ def remote_env(id: str, **kwargs: Any) -> RemoteEnv:
             "environments"
         )
     return RemoteEnv(address, env)
+
+
+async def hello_of(address: Address) -> Hello:
+    """Return what a server announced last."""
+    return await connection_to(address).hello()
 
 
 async def _described(address: Address, env: str) -> Description:

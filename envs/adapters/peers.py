@@ -1,0 +1,69 @@
+"""Environments of other packages by id: ``gymnasium/FrozenLake-v1`` needs no class and no registration.
+
+The part before the slash names the package, and the rest is the package's own name of the environment. Each adapter is
+one file, and imports its package only when an environment is created.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.:-]+-v\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A package whose environments have an adapter.
+
+    Args:
+        adapter: ``"module:Class"`` of the adapter, whose first argument is the name of an environment.
+        module: module that the package installs.
+        extra: extra of this package that installs it; ``None`` if a plain installation has it.
+        versioned: whether the package's own names end in a version, as in ``FrozenLake-v1``; otherwise, the version
+            belongs to the adapter.
+        example: an id.
+    """
+
+    adapter: str
+    module: str
+    extra: str | None
+    versioned: bool
+    example: str
+
+    @property
+    def lacks(self) -> str | None:
+        """The extra that is not installed, as a sentence; ``None`` if nothing is missing."""
+        if importlib.util.find_spec(self.module) is not None:
+            return None
+        return f"needs pip install 'turnwise[{self.extra}]'"
+
+
+PEERS: Mapping[str, Peer] = {
+    "gymnasium": Peer(
+        "turnwise.envs.adapters.gymnasium_text:GymnasiumText", "gymnasium", None, True, "gymnasium/FrozenLake-v1"
+    ),
+    "reasoning_gym": Peer(
+        "turnwise.envs.adapters.reasoning_gym_text:ReasoningGym",
+        "reasoning_gym",
+        "reasoning-gym",
+        False,
+        "reasoning_gym/leg_counting-v0",
+    ),
+    "textarena": Peer(
+        "turnwise.envs.adapters.textarena_text:TextArena", "textarena", "textarena", True, "textarena/Mastermind-v0"
+    ),
+}
+"""Packages by the first part of an id."""
+
+
+def peer_of(id: str) -> tuple[Peer, str] | None:
+    """Return the package of an id and its own name of the environment; ``None`` if the id belongs to no adapter."""
+    match = ID.fullmatch(id)
+    peer = PEERS.get(match["peer"]) if match else None
+    if match is None or peer is None:
+        return None
+    name = match["name"]
+    return peer, name if peer.versioned else name.rpartition("-v")[0]

@@ -1,0 +1,89 @@
+"""Reasoning Gym's procedural tasks: one question, one answer, and its own scorer."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any
+
+from ...errors import UnknownEnvironmentError, UsageError
+from ...tasks.family import SeededFamily, TaskFamily
+from ...tasks.rng import Rng
+from ...tasks.score import Score
+from ...tasks.spec import Split, TaskSpec
+from ..base import TurnEnv
+from ..messages import Action, ActionLike
+from ..step import Step, termination
+
+FULL = 1.0 - 1e-9
+"""Score from which an answer counts as right; below, it pays its score, and the episode fails."""
+OPEN, CLOSE = "<answer>", "</answer>"
+HOW = f"Write your final answer as {OPEN}…{CLOSE}."
+LONGEST_ANSWER = 10_000
+"""Characters beyond which an answer is wrong: some of the scorers parse formulas, which takes longer than linearly."""
+
+
+class ReasoningGym(TurnEnv):
+    """A dataset of Reasoning Gym; ``turnwise.make("reasoning_gym/leg_counting-v0")`` creates it.
+
+    The reward is Reasoning Gym's score, from 0 to 1, and an episode succeeds with the full score. A task of the split
+    ``train`` has the dataset's seed. The answer stands between the last ``<answer>`` tags, or is the whole message.
+
+    Args:
+        name: name of the dataset, such as ``leg_counting``.
+        arguments: arguments of ``reasoning_gym.create_dataset``, such as ``max_animals=5``.
+    """
+
+    max_turns = 1
+
+    def __init__(
+        self, name: str, *, max_turns: int | None = None, render_mode: str | None = None, **arguments: Any
+    ) -> None:
+        factory: Any = importlib.import_module("reasoning_gym.factory")
+        if name not in factory.DATASETS:
+            near = difflib.get_close_matches(name, factory.DATASETS, n=3, cutoff=0.5)
+            hint = f" Did you mean {', '.join(f'reasoning_gym/{each}-v0' for each in near)}?" if near else ""
+            raise UnknownEnvironmentError(f"Reasoning Gym has no dataset {name!r}.{hint}")
+        self._name, self._arguments, self._create = name, arguments, factory.create_dataset
+        try:
+            self._create(name, size=1, seed=0, **arguments)
+        except (TypeError, AssertionError, ValueError) as error:
+            raise UsageError(f"reasoning_gym/{name} cannot be created with {arguments}: {error}") from None
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
+
+    def tasks(self) -> TaskFamily[Any]:  # type: ignore[override]
+        """Return the family of its tasks, which differ only by their seeds."""
+        return SeededFamily(self._name)
+
+    def start(self, task: TaskSpec, rng: Rng) -> str:
+        """Generate the question."""
+        seed = task.seed if task.split is Split.TRAIN else rng.randrange(2**31)
+        self._dataset = self._create(self._name, size=1, seed=seed, **self._arguments)
+        self._entry = self._dataset[0]
+        return f"{self._entry['question'].strip()}\n\n{HOW}"
+
+    def act(self, action: Action) -> Step:
+        """Score the answer, which ends the episode."""
+        answer = answer_of(action.text)
+        try:
+            score = float(self._dataset.score_answer(answer, self._entry)) if answer else 0.0
+        except Exception:  # a scorer that fails at an odd answer: the agent wrote it, so it is wrong
+            score = 0.0
+        solved = score >= FULL
+        told = "That is right." if solved else "That is not right."
+        return termination(told, score if answer else 0.0, Score(success=solved))
+
+    def oracle(self) -> ActionLike:
+        """Return the dataset's own answer."""
+        return f"{OPEN}{self._entry['answer']}{CLOSE}"
+
+    def state_key(self) -> str | None:
+        """Return the question."""
+        return str(self._entry["question"])
+
+
+def answer_of(text: str) -> str:
+    """Return the answer in a message; ``""`` if there is none, or if it is too long to score."""
+    _, found, rest = text.rpartition(OPEN)
+    answer = (rest.partition(CLOSE)[0] if found else text).strip()
+    return answer if len(answer) <= LONGEST_ANSWER else ""
