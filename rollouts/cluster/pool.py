@@ -25,7 +25,7 @@ from ..packed import unpack
 from ..pool import EnvPool, RemotePool
 from ..stats import RunStats
 from .agents import packed_agent
-from .connection import ClusterConnection
+from .connection import ClusterConnection, Needs
 from .durations import Durations
 from .keeper import LiveWorker
 from .lease import Before, Lease, Played, WorkerSetup
@@ -70,7 +70,7 @@ class ClusterPool(RemotePool):
         """Episodes so far: ``drawn``, ``ended``, ``cancelled``; leases that were played again since their worker died
         (``lost``), or since its node or the worker failed (``moved``)."""
         self._durations = Durations()
-        self._connection = ClusterConnection(config)
+        self._connection = ClusterConnection(config.address, Needs.of_workers(config), object_store=config.object_store)
 
     @property
     def width(self) -> int:

@@ -31,7 +31,7 @@ from .hardware import HardwareConfig, profiled
 from .kept_episodes import Keep
 from .may_change import MAY_CHANGE
 from .model_files import ModelFiles, Start
-from .servers import ServerConfig
+from .server_settings import ServerConfig
 
 
 class EpisodeConfig(Config):
@@ -276,6 +276,16 @@ class TrainConfig(Config):
     def _nested(self) -> Self:
         if self.server is not None:
             self.server.limits(self.episodes.turn_timeout)
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _one_cluster(self) -> Self:
+        servers = self.server.ray if self.server is not None else None
+        if servers is not None and self.rollouts.engine == "ray" and servers.address != self.rollouts.address:
+            raise ValueError(
+                f"server.ray.address = {servers.address!r} and rollouts.address = {self.rollouts.address!r} are two "
+                "clusters, and a run is on one: name the same"
+            )
         return self
 
     @pydantic.field_validator("device")
