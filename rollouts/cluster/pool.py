@@ -137,9 +137,9 @@ class ClusterPool(RemotePool):
         self._underway[name] = lease.size
         self.counts["drawn"] += lease.size
         self._durations.start(name)
-        finished = False
+        finished, episodes = False, list[Episode]()
         try:
-            episodes = await self._played(lease, agent, stats)
+            episodes = await self._played(name, lease, agent, stats)
             self.counts["ended"] += len(episodes)
             finished = True
             return episodes
@@ -150,38 +150,44 @@ class ClusterPool(RemotePool):
         finally:
             del self._underway[name]
             self._durations.end(name, finished=finished)
+            if self._workers is not None:
+                self._workers.finished(name, suspect=not finished or any(map(_killed_workers, episodes)))
 
-    async def _played(self, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
+    async def _played(self, name: str, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
         workers = await self._started()
         digest, reference = self._agent(agent)
-        before, lost, avoid = Before(), 0, None
+        before, lost, avoid, patient = Before(), 0, None, False
         while True:
-            worker = await workers.acquire(avoid, alone=lost >= SHARED_LOSSES)
+            worker = await workers.acquire(avoid, alone=lost >= SHARED_LOSSES, patient=patient)
+            worker.playing.add(name)
             attempt = replace(lease, attempt=before.leases + 1, agent=digest)
-            worked, answered = None, False
+            worked, answered, died = None, False, False
             try:
                 data = await workers.call(worker, worker.actor.play.remote(attempt, [reference]))
                 episodes = self._counted(pickle.loads(data), attempt, stats)
                 worked, answered = place_worked(episodes), True
             except WorkerLostError as error:
-                lost += 1
+                lost, died = lost + 1, True
                 self.counts["lost"] += 1
                 stats.failures["WorkerLostError"] += 1
                 stats.retries += 1
                 if lost > MOST_LOSSES:
                     return self._given_up(lease, agent, before, str(error).partition("\n")[0])
-                before, avoid = before.and_lost(), None
+                # Another node shows whether this one or the episode is at fault; there may be none.
+                before, avoid, patient = before.and_lost(), worker, False
                 continue
             except asyncio.CancelledError:
                 with contextlib.suppress(Exception):
                     await asyncio.shield(workers.call(worker, worker.actor.cancel.remote([attempt.key])))
                 raise
             finally:
+                if not died:
+                    worker.playing.discard(name)
                 await asyncio.shield(workers.release(worker, worked=worked, answered=answered))
             if worked is False and before.moved < ELSEWHERE and self._place_failed(worker, episodes):
                 self.counts["moved"] += 1
                 stats.retries += 1
-                before, avoid = before.and_failed(episodes), worker
+                before, avoid, patient = before.and_failed(episodes), worker, True
                 continue
             return [before.added_to(each) for each in episodes]
 
@@ -255,6 +261,11 @@ class ClusterPool(RemotePool):
             self._agents[id(agent)] = agent, digest, same or ray.put(data)
         _, digest, reference = self._agents[id(agent)]
         return digest, reference
+
+
+def _killed_workers(episode: Episode) -> bool:
+    """Whether an episode was given up since its workers died."""
+    return str(episode.error).startswith(WorkerLostError.__name__)
 
 
 def place_worked(episodes: Sequence[Episode]) -> bool | None:
