@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ import ray
 from ...agents.agent import Agent
 from ...errors import ContractError, UsageError
 from ...inference.policy_service import PolicyService, error_named
+from ...logs import event
 from ..episode import Episode, Outcome
 from ..episode_request import EpisodeRequest
 from ..episode_run import EpisodeRun
@@ -32,6 +34,7 @@ from .lease import Before, Lease, Played, WorkerSetup
 from .nodes import nodes_now, slots_of
 from .workers import MOST_LOSSES, WorkerLostError, Workers
 
+LOG = logging.getLogger(__name__)
 SHARED_LOSSES = 2
 """Number of workers that may die with an episode before it is played alone, so that it takes no others along."""
 ELSEWHERE = 1
@@ -68,7 +71,7 @@ class ClusterPool(RemotePool):
         self._underway: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
         """Episodes so far: ``drawn``, ``ended``, ``cancelled``; leases that were played again since their worker died
-        (``lost``), or since its node or the worker failed (``moved``)."""
+        (``lost``), or since its node or the worker failed (``moved``); resets that got a rival (``hedged``)."""
         self._durations = Durations()
         self._connection = ClusterConnection(config.address, Needs.of_workers(config), object_store=config.object_store)
 
@@ -88,7 +91,7 @@ class ClusterPool(RemotePool):
     @property
     def counters(self) -> Mapping[str, float]:
         found: dict[str, float] = {"workers": len(self.workers), "lost": self.counts["lost"]}
-        found |= {"moved": self.counts["moved"], **self._durations.metrics()}
+        found |= {"moved": self.counts["moved"], "hedged": self.counts["hedged"], **self._durations.metrics()}
         if (workers := self._workers) is not None:
             found |= {"deaths": workers.deaths, "retired": workers.retired, "resting": workers.nodes.resting}
         return {f"ray/{name}": float(number) for name, number in found.items()}
@@ -150,6 +153,9 @@ class ClusterPool(RemotePool):
         finally:
             del self._underway[name]
             self._durations.end(name, finished=finished)
+            for straggler, age, usual in self._durations.stragglers():
+                text = f"episode {straggler} has been under way for {age:.0f} s, and 99 of 100 end within {usual:.0f} s"
+                event(LOG, "straggler", text, {"episode": straggler, "seconds": age}, level=logging.WARNING)
             if self._workers is not None:
                 self._workers.finished(name, suspect=not finished or any(map(_killed_workers, episodes)))
 
@@ -208,6 +214,7 @@ class ClusterPool(RemotePool):
             raise ContractError(f"a worker answered to lease {played.key} instead of {lease.key}")
         stats.retries += played.retries
         stats.failures.update(played.failures)
+        self.counts["hedged"] += played.hedged
         if played.error is not None:
             raise error_named(*played.error)
         return unpack(played.episodes)

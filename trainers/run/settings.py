@@ -41,6 +41,8 @@ class EpisodeConfig(Config):
     """Number of episodes that run at once."""
     turn_timeout: float | None = pydantic.Field(default=300.0, gt=0)
     """Seconds that the agent has for one turn."""
+    hedge_resets: bool = False
+    """Let a slow reset race with a second one; see ``RunOptions.hedge_resets``."""
     env_timeout: float | None = pydantic.Field(default=120.0, gt=0)
     """Seconds that the environment has for one call."""
     episode_timeout: float | None = pydantic.Field(default=None, gt=0)

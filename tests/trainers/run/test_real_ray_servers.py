@@ -32,7 +32,7 @@ from ...rollouts.ray_cluster import ENV, tasks, two_nodes
 from ...rollouts.ray_cluster import alive as actors
 from ..weights.fake import nudge
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900), pytest.mark.shift("vllm: ray")]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800), pytest.mark.shift("vllm: ray")]
 
 EPISODES = 60
 
