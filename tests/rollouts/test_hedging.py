@@ -165,7 +165,7 @@ def test_too_few_resets_say_nothing() -> None:
 
 
 async def test_a_run_with_hedged_resets_plays_the_same_episodes_and_hedges_no_step() -> None:
-    """Every fortieth reset hangs until the run is over; each such episode is begun by a rival."""
+    """Every hundredth reset hangs until the run ends; a rival starts each such episode."""
     over, lock, counts = threading.Event(), threading.Lock(), {"resets": 0, "steps": 0}
     inner = make(ENV)
 
