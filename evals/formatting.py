@@ -9,7 +9,16 @@ from .statistics import Estimate
 from .summary import Summary
 
 OPERATIONAL = frozenset(
-    {"concurrency", "turn_timeout", "env_timeout", "episode_timeout", "retries", "isolation", "confidence"}
+    {
+        "concurrency",
+        "turn_timeout",
+        "env_timeout",
+        "episode_timeout",
+        "retries",
+        "hedge_resets",
+        "isolation",
+        "confidence",
+    }
 )
 """Settings that change no result; a report omits them."""
 EMPTY: tuple[object, ...] = (None, "", [], {})

@@ -23,11 +23,14 @@ from ..errors import (
 from ..logs import event
 from ..tasks.rng import Rng
 from ..tasks.score import Score
+from .deadlines import unhurried
 from .episode import UNANSWERED, UNSENT, Episode, Outcome, Turn
 from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState, HostProvider, RolloutObserver
+from .hedging import Opened, open_hedged
 from .hosts import Host, late
 from .options import RunOptions
+from .pool import EnvPool
 from .repeating import repeated
 from .turns import TYPED, judgement, one_line, recorded, unread
 
@@ -72,6 +75,7 @@ class EpisodeRun:
         self._started = perf_counter()
         self._host: Host | None = None
         self._held: Session | None = None
+        self._opening: Opened | None = None
         self._asked: tuple[EpisodeState, Decision | None] | None = None
         """State of a failure that a retry can continue from, and the action that the environment received, if any."""
         self._begun = self._spending = False  # after the agent starts to decide, time counts for the agent
@@ -112,7 +116,7 @@ class EpisodeRun:
         try:
             async with asyncio.timeout(limit) as deadline:
                 self._deadline = deadline
-                host = await self._env(pool.take(), "open" if self._origin is None else "fork")
+                host = await self._taken(pool)
                 reusable = False
                 try:
                     episode = await self._turn_by_turn(host)
@@ -162,6 +166,13 @@ class EpisodeRun:
             redrawn=self.redrawn,
         )
 
+    async def _taken(self, pool: HostProvider) -> Host:
+        fresh = self._origin is None and self._asked is None
+        if not (fresh and self._options.hedge_resets and isinstance(pool, EnvPool)):
+            return await self._env(pool.take(), "open" if self._origin is None else "fork")
+        self._opening = await self._env(open_hedged(pool, self._request.task, pool.resets), "reset")
+        return self._opening.host
+
     async def _turn_by_turn(self, host: Host) -> Episode:
         self._host = host
         state, decision = await self._resumed(host) or (await self._opened(host), None)
@@ -175,7 +186,9 @@ class EpisodeRun:
     async def _opened(self, host: Host) -> EpisodeState:
         """Return the first state of the episode, or the state from which it continues."""
         if self._origin is None:
-            observation, info = await self._env(host.reset(self._request.task), "reset")
+            opening, self._opening = self._opening, None
+            reset = opening.answer if opening else await self._env(host.reset(self._request.task), "reset")
+            observation, info = reset
             self._observation, obs_key = observation, info.get("obs_key")
         else:
             observation, obs_key = self._origin.observation, self._origin.obs_key
@@ -205,7 +218,7 @@ class EpisodeRun:
         while True:
             loop.call_soon(others_ran.append, None)
             if observer is not None:
-                await self._unhurried(observer.reached(state))
+                await unhurried(observer.reached(state), self._deadline)
             observation, obs_key = state.observation, state.obs_key
             try:
                 decision = decision or await self._decide(session, observation)
@@ -283,20 +296,6 @@ class EpisodeRun:
 
     def _unsent(self, observation: Observation, decision: Decision) -> None:
         self._turns.append(replace(recorded(observation, decision, 0.0), info={**decision.info, UNSENT: True}))
-
-    async def _unhurried(self, waiting: Awaitable[None]) -> None:
-        """Wait without the episode's clock running."""
-        deadline, loop = self._deadline, asyncio.get_running_loop()
-        when = deadline.when() if deadline is not None else None
-        if deadline is None or when is None:
-            await waiting
-        else:
-            left = when - loop.time()
-            deadline.reschedule(None)
-            try:
-                await waiting
-            finally:  # also after an error: closing the rest may hang
-                deadline.reschedule(loop.time() + left)
 
     async def _decide(self, session: Session, observation: Observation) -> Decision:
         own = session.patience if isinstance(session, SelfTimed) else None

@@ -32,6 +32,10 @@ class RunOptions(Config):
     """Number of retries after an infrastructure failure before an episode is ``infra_failed``."""
     backoff: Annotated[float, pydantic.Field(ge=0)] = 0.5
     """Seconds before the first retry; doubles each time, up to 30."""
+    hedge_resets: bool = False
+    """Give a reset that takes longer than 99 of 100 before a rival on another environment, and use the one that ends
+    first; at most one in fifty, and never a step. For environments whose resets now and then hang, such as sandboxes
+    and servers, in processes or threads of their own."""
     isolation: Isolation = "auto"
     """Place of the environments: ``inline`` in the event loop, ``thread``, ``process``; ``auto``: the class decides."""
     seed: Annotated[int, pydantic.Field(ge=0)] = 0

@@ -23,6 +23,7 @@ from ..errors import UsageError
 from ..logs import event
 from .episode import Episode
 from .episode_request import EpisodeRequest
+from .hedging import ResetWatch
 from .host_process import ProcessHost, portable
 from .host_socket import SocketHost, places_at
 from .hosts import Build, Host, InlineHost, ThreadHost
@@ -56,6 +57,8 @@ class EnvPool:
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     places: int | None = None
     """Number of episodes that an environment server plays at a time, for environments that run there."""
+    resets: ResetWatch = field(default_factory=ResetWatch)
+    """Durations of resets, where a run hedges them."""
     made: int = 0
     """Number of environments created so far."""
     _free: list[Host] = field(default_factory=list)
@@ -94,8 +97,8 @@ class EnvPool:
 
     @property
     def counters(self) -> Mapping[str, float]:
-        """Numbers for a run's metrics; none where nothing can be lost."""
-        return {}
+        """Numbers for a run's metrics; none where nothing can be lost and no resets are hedged."""
+        return self.resets.metrics()
 
     async def take(self) -> Host:
         """Return an idle environment, or a new one.

@@ -16,11 +16,14 @@ from ...sandboxes.backend import Backend
 from ...sandboxes.loop import LOOP
 from ...sandboxes.named import backend_named, default_backend
 from ...sandboxes.spec import MIB, Limit, Limits, Mount, SandboxSpec
+from ...sandboxes.start_slots import number_from
 
 GRACE = 10.0
 """Seconds for destroying sandboxes when the process ends."""
 READY = 2
-"""Sandboxes to create before an episode or its grading needs one."""
+"""Sandboxes to create before an episode or its grading needs one, in each process."""
+READY_VARIABLE = "TURNWISE_SANDBOXES_READY"
+"""Environment variable that replaces ``READY``."""
 UNCONFINED = "unconfined"
 SPEC = SandboxSpec(limits=Limits(memory=256 * MIB, disk=16 * MIB))
 """Specification of the sandboxes for episodes and for grading."""
@@ -67,7 +70,7 @@ def shared_backend(name: str | None) -> Backend:
         SandboxUnavailableError: the backend does not work here, or no confining backend does.
     """
     backend = LOOP.wait(default_backend()) if name is None else _working(name)
-    backend.keep_ready(READY)
+    backend.keep_ready(number_from(READY_VARIABLE, READY))
     atexit.register(_close, backend)
     return backend
 

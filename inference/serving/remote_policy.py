@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -112,7 +112,7 @@ class RemotePolicy:
         return self._replicas.live
 
     async def open(self, *, control: bool = False) -> tuple[Capabilities, ...]:
-        """Ask every replica for its capabilities; all must answer, and serve the same model.
+        """Ask every replica for its capabilities; all must answer but those that join later, and serve the same model.
 
         Args:
             control: whether this process will change the weights. Then replicas that an earlier run left paused are
@@ -129,6 +129,15 @@ class RemotePolicy:
         if control:
             await replicas.send_version(replicas.members)
         return tuple(found)
+
+    def expect(self, late: Mapping[Sampler, str]) -> None:
+        """Do without servers that have not started yet, each for a reason; each joins when it answers a probe.
+
+        If the weights have changed by then, it gets no requests until it has received them.
+        """
+        for replica in self._replicas.members:
+            if (why := late.get(replica.server)) is not None:
+                replica.expect(why)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
         """Sample one continuation of ``prompt_ids``; see ``Policy``.

@@ -42,6 +42,7 @@ class Replica:
     def __post_init__(self) -> None:
         self.capabilities: Capabilities | None = None
         self.down = False
+        self.joins_later = False  # it has not started yet
         self.failures = 0  # since its last good answer
         self.last_answer = float("-inf")  # time of its last answer to anything
         self.due = 0.0
@@ -83,6 +84,11 @@ class Replica:
     def up(self) -> bool:
         """Whether it gets requests without being probed first."""
         return not self.down and not self.stale
+
+    def expect(self, why: str) -> None:
+        """Do without it until it has started."""
+        self.joins_later = self.down = True
+        self.cause = why
 
     def record_failure(self, error: Exception, now: float, *, looked: bool = False) -> None:
         """Record a failure and back off, longer each time; requests that fail together count as one failure."""
@@ -142,7 +148,7 @@ class Replica:
             self.due = now
             raise
         same = before is not None and before.started is not None and before.started == after.started
-        self.capabilities, self.down = after, False
+        self.capabilities, self.down, self.joins_later = after, False, False
         kind = "server back" if same else "restart"
         text = f"server {self.address} answers again{'' if same else '; it was restarted, or may have been'}"
         event(LOG, kind, text, {"server": self.address})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from ...errors import InfrastructureError, UsageError
@@ -80,20 +81,21 @@ class ReplicaSet:
             replica.enter_loop()
 
     async def probe(self, *, control: bool) -> list[Capabilities]:
-        """Ask every replica for its capabilities; all must answer, and serve the same model.
+        """Ask every replica for its capabilities; all that are expected now must answer, and serve the same model.
 
         Raises:
             UsageError: a replica cannot be used, does not match the others, or cannot be controlled.
             InfrastructureError: a replica cannot be reached.
         """
+        asked = [replica for replica in self.members if not replica.joins_later]
         if control:  # a server that an earlier run left paused would not answer
-            await asyncio.gather(*(_wake(replica.server) for replica in self.members))
-        found = await asyncio.gather(*(replica.server.probe() for replica in self.members))
-        for replica, one in zip(self.members, found, strict=True):
+            await asyncio.gather(*(_wake(replica.server) for replica in asked))
+        found = await asyncio.gather(*(replica.server.probe() for replica in asked))
+        for replica, one in zip(asked, found, strict=True):
             if (one.model, one.context_length) != (found[0].model, found[0].context_length):
                 raise UsageError(
                     f"server {replica.address} serves {one.model!r} with a context of {one.context_length}, and server "
-                    f"{self.members[0].address} {found[0].model!r} with {found[0].context_length}; replicas of one "
+                    f"{asked[0].address} {found[0].model!r} with {found[0].context_length}; replicas of one "
                     "policy must be alike"
                 )
             if control:
@@ -104,6 +106,9 @@ class ReplicaSet:
                     f"start it with {START}"
                 )
             replica.capabilities = one
+        for replica in self.members:
+            if replica.joins_later:  # it has to be like the others, but no process of it was seen
+                replica.capabilities = dataclasses.replace(found[0], started=None)
         return found
 
     # -- one request ---------------------------------------------------------------------------------------------

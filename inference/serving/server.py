@@ -242,6 +242,19 @@ class Leaver(Protocol):
         ...
 
 
+@runtime_checkable
+class FolderReceiver(Protocol):
+    """May not see the trainer's folders, and is sent copies of them."""
+
+    async def receive(self, folder: Path) -> Path:
+        """Send a folder in advance, or not at all if the server sees it; return its path there.
+
+        Raises:
+            InfrastructureError: it did not arrive.
+        """
+        ...
+
+
 def pausable(server: Sampler) -> Pausable:
     """Return the server as one that can be paused.
 

@@ -17,7 +17,7 @@ from ...tasks.spec import TaskSpec
 from ..engine import portable_pool
 from ..options import Isolation, RolloutsConfig
 from ..pool import EnvPool, EnvSource
-from .connection import ClusterConnection
+from .connection import ClusterConnection, Needs
 from .keeper import awaited, import_error
 from .lease import WorkerSetup, versions
 from .node import Look, first_line, look
@@ -88,7 +88,8 @@ async def check_nodes(wanted: Wanted) -> list[NodeReport]:
         UsageError: there is no such cluster, or it cannot be joined.
     """
     setup = _setup(wanted) if wanted.env is not None else b""
-    connection = ClusterConnection(wanted.rollouts.model_copy(update={"resources": {}}))
+    rollouts = wanted.rollouts.model_copy(update={"resources": {}})
+    connection = ClusterConnection(rollouts.address, Needs.of_workers(rollouts), object_store=rollouts.object_store)
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         reports = await asyncio.gather(*(_report(node, wanted, setup) for node in nodes))

@@ -10,8 +10,10 @@ import re
 import shutil
 import socket
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import ray
 
@@ -31,25 +33,50 @@ ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZE
 """Send no statistics, and follow the future behavior that a warning announces."""
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Workers or servers that a run places on a cluster.
+
+    Args:
+        what: one of them, for messages: ``worker`` or ``server``.
+        table: table of the settings that ask for it.
+        resources: resources of one.
+        count: number of them, on one machine.
+    """
+
+    what: str
+    table: str
+    resources: Mapping[str, float]
+    count: int
+
+    @classmethod
+    def of_workers(cls, config: RolloutsConfig) -> Self:
+        """Return the needs of workers that play."""
+        return cls("worker", "rollouts", config.resources, config.workers_per_node or config.workers)
+
+
 class ClusterConnection:
     """This process as a driver of a Ray cluster.
 
     A cluster that it starts listens on the loopback interface only, and ends with it, also if the process is killed.
+    A process that is connected already stays connected to that cluster.
 
     Args:
-        config: settings of the rollouts.
+        address: address of the cluster, or ``local`` to start one.
+        needs: workers and servers of the run.
+        object_store: bytes of the object store of a cluster that it starts.
 
     Raises:
-        UsageError: there is no cluster at the address, it cannot be joined, or no node can have a worker.
+        UsageError: there is no cluster at the address, it cannot be joined, or no node can have what is needed.
     """
 
-    def __init__(self, config: RolloutsConfig) -> None:
-        self._config = config
+    def __init__(self, address: str, *needs: Needs, object_store: int) -> None:
+        self._address, self._needs, self._object_store = address, needs, object_store
         self._folder: Path | None = None
         self._ours = not ray.is_initialized()
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        if self._ours and config.address == "local":
+        if self._ours and address == "local":
             self._start()
         elif self._ours:
             self._join()
@@ -74,8 +101,7 @@ class ClusterConnection:
             self._folder = None
 
     def _start(self) -> None:
-        config, needs = self._config, self._config.resources
-        workers = config.workers_per_node or config.workers
+        wanted = sum(need.count * need.resources.get("CPU", 0.0) for need in self._needs)
         # Ray says at every start that it protects the cluster by a token, and how to turn that off.
         logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
         _remove_abandoned()
@@ -83,8 +109,8 @@ class ClusterConnection:
         try:
             ray.init(
                 address="local",
-                num_cpus=max(os.cpu_count() or 1, math.ceil(workers * needs.get("CPU", 0.0))),
-                object_store_memory=config.object_store,
+                num_cpus=max(os.cpu_count() or 1, math.ceil(wanted)),
+                object_store_memory=self._object_store,
                 _temp_dir=str(self._folder),
                 _node_ip_address=LOOPBACK,
                 **QUIET,
@@ -95,8 +121,8 @@ class ClusterConnection:
         event(LOG, "start", "started a Ray cluster on this machine", {"folder": str(self._folder)})
 
     def _join(self) -> None:
-        address = self._config.address
-        start = "start one with `ray start --head`, or set rollouts.address = 'local'"
+        address, table = self._address, self._needs[0].table if self._needs else "rollouts"
+        start = f"start one with `ray start --head`, or set {table}.address = 'local'"
         head = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
         host, colon, port = head.removeprefix("ray://").rpartition(":")
         try:
@@ -117,16 +143,19 @@ class ClusterConnection:
             raise UsageError(f"there is no Ray cluster at {address!r} ({_line(error)}); {start}") from error
 
     def _check_resources(self) -> None:
-        """Refuse workers that no node can ever have; whether they are free now is another question."""
-        needs = {name: amount for name, amount in self._config.resources.items() if amount}
+        """Refuse what no node can ever have; whether its resources are free now is another question."""
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        for name in needs:
-            if not any(name in node for node in nodes):
-                known = ", ".join(sorted({each for node in nodes for each in node if not _internal(each)}))
-                raise UsageError(f"no node of the cluster has the resource {name!r}; its nodes have {known}")
-        if not any(all(node.get(name, 0.0) >= amount for name, amount in needs.items()) for node in nodes):
-            wanted = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
-            raise UsageError(f"no node of the cluster has {wanted}, which rollouts.resources asks for one worker")
+        for need in self._needs:
+            wanted = {name: amount for name, amount in need.resources.items() if amount}
+            for name in wanted:
+                if not any(name in node for node in nodes):
+                    known = ", ".join(sorted({each for node in nodes for each in node if not _internal(each)}))
+                    raise UsageError(f"no node of the cluster has the resource {name!r}; its nodes have {known}")
+            if not any(all(node.get(name, 0.0) >= amount for name, amount in wanted.items()) for node in nodes):
+                shown = ", ".join(f"{amount:g} {name}" for name, amount in wanted.items())
+                raise UsageError(
+                    f"no node of the cluster has {shown}, which {need.table}.resources asks for one {need.what}"
+                )
 
 
 def _check_head(host: str, port: int) -> None:

@@ -8,6 +8,12 @@ from collections.abc import Callable, Mapping
 
 RECENT = 1000
 """Number of the newest durations that quantiles are taken of."""
+ENOUGH = 100
+"""Number of durations before an open lease can be called slow."""
+FAR = 3.0
+"""Multiple of the 99th percentile beyond which it is."""
+LOOK = 10.0
+"""Seconds between two looks for slow leases."""
 
 
 class Durations:
@@ -21,6 +27,8 @@ class Durations:
         self._clock = clock
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._open: dict[str, float] = {}
+        self._named: set[str] = set()
+        self._looked = clock()
 
     def start(self, name: str) -> None:
         """Note that a lease begins."""
@@ -29,8 +37,24 @@ class Durations:
     def end(self, name: str, *, finished: bool) -> None:
         """Note the end of a lease; only those that ``finished`` count."""
         began = self._open.pop(name)
+        self._named.discard(name)
         if finished:
             self._recent.append(self._clock() - began)
+
+    def stragglers(self) -> list[tuple[str, float, float]]:
+        """Return name and age of the leases that turned out to be slow since the last look, and the 99th percentile.
+
+        They are named once, and waited for: a slow episode is data.
+        """
+        now = self._clock()
+        if now - self._looked < LOOK or len(self._recent) < ENOUGH:
+            return []
+        self._looked = now
+        usual = sorted(self._recent)[round(0.99 * (len(self._recent) - 1))]
+        ages = {name: now - began for name, began in self._open.items() if name not in self._named}
+        slow = [(name, age, usual) for name, age in ages.items() if age > FAR * usual]
+        self._named.update(name for name, _, _ in slow)
+        return slow
 
     def metrics(self) -> Mapping[str, float]:
         """Return median and 99th percentile in seconds, and the age of the oldest open lease."""

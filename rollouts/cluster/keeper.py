@@ -46,6 +46,8 @@ class LiveWorker:
     def __init__(self, actor: Any, seats: int, pid: int, node: str = "", address: str = "") -> None:
         self.actor, self.seats, self.pid, self.node, self.address = actor, seats, pid, node, address
         self.leases = 0
+        self.playing: set[str] = set()
+        """Names of the episodes that it has, also once it died with them."""
         self.reserved = self.alone = False
         """Whether an episode waits until this worker is empty, and whether one is played here without others."""
         self.retiring = ""

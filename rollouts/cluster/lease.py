@@ -122,6 +122,7 @@ class Played:
         retries: attempts beyond the first.
         failures: failed attempts by kind of error.
         error: class and message of an error that stops the run, if there was one.
+        hedged: number of the worker's resets that got a rival since its last answer.
     """
 
     key: str
@@ -129,6 +130,7 @@ class Played:
     retries: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     error: tuple[str, str] | None = None
+    hedged: int = 0
 
 
 def versions() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ import ray
 from ...agents.agent import Agent
 from ...errors import ContractError, UsageError
 from ...inference.policy_service import PolicyService, error_named
+from ...logs import event
 from ..episode import Episode, Outcome
 from ..episode_request import EpisodeRequest
 from ..episode_run import EpisodeRun
@@ -25,13 +27,14 @@ from ..packed import unpack
 from ..pool import EnvPool, RemotePool
 from ..stats import RunStats
 from .agents import packed_agent
-from .connection import ClusterConnection
+from .connection import ClusterConnection, Needs
 from .durations import Durations
 from .keeper import LiveWorker
 from .lease import Before, Lease, Played, WorkerSetup
 from .nodes import nodes_now, slots_of
 from .workers import MOST_LOSSES, WorkerLostError, Workers
 
+LOG = logging.getLogger(__name__)
 SHARED_LOSSES = 2
 """Number of workers that may die with an episode before it is played alone, so that it takes no others along."""
 ELSEWHERE = 1
@@ -68,9 +71,9 @@ class ClusterPool(RemotePool):
         self._underway: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
         """Episodes so far: ``drawn``, ``ended``, ``cancelled``; leases that were played again since their worker died
-        (``lost``), or since its node or the worker failed (``moved``)."""
+        (``lost``), or since its node or the worker failed (``moved``); resets that got a rival (``hedged``)."""
         self._durations = Durations()
-        self._connection = ClusterConnection(config)
+        self._connection = ClusterConnection(config.address, Needs.of_workers(config), object_store=config.object_store)
 
     @property
     def width(self) -> int:
@@ -88,7 +91,7 @@ class ClusterPool(RemotePool):
     @property
     def counters(self) -> Mapping[str, float]:
         found: dict[str, float] = {"workers": len(self.workers), "lost": self.counts["lost"]}
-        found |= {"moved": self.counts["moved"], **self._durations.metrics()}
+        found |= {"moved": self.counts["moved"], "hedged": self.counts["hedged"], **self._durations.metrics()}
         if (workers := self._workers) is not None:
             found |= {"deaths": workers.deaths, "retired": workers.retired, "resting": workers.nodes.resting}
         return {f"ray/{name}": float(number) for name, number in found.items()}
@@ -137,9 +140,9 @@ class ClusterPool(RemotePool):
         self._underway[name] = lease.size
         self.counts["drawn"] += lease.size
         self._durations.start(name)
-        finished = False
+        finished, episodes = False, list[Episode]()
         try:
-            episodes = await self._played(lease, agent, stats)
+            episodes = await self._played(name, lease, agent, stats)
             self.counts["ended"] += len(episodes)
             finished = True
             return episodes
@@ -150,38 +153,47 @@ class ClusterPool(RemotePool):
         finally:
             del self._underway[name]
             self._durations.end(name, finished=finished)
+            for straggler, age, usual in self._durations.stragglers():
+                text = f"episode {straggler} has been under way for {age:.0f} s, and 99 of 100 end within {usual:.0f} s"
+                event(LOG, "straggler", text, {"episode": straggler, "seconds": age}, level=logging.WARNING)
+            if self._workers is not None:
+                self._workers.finished(name, suspect=not finished or any(map(_killed_workers, episodes)))
 
-    async def _played(self, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
+    async def _played(self, name: str, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
         workers = await self._started()
         digest, reference = self._agent(agent)
-        before, lost, avoid = Before(), 0, None
+        before, lost, avoid, patient = Before(), 0, None, False
         while True:
-            worker = await workers.acquire(avoid, alone=lost >= SHARED_LOSSES)
+            worker = await workers.acquire(avoid, alone=lost >= SHARED_LOSSES, patient=patient)
+            worker.playing.add(name)
             attempt = replace(lease, attempt=before.leases + 1, agent=digest)
-            worked, answered = None, False
+            worked, answered, died = None, False, False
             try:
                 data = await workers.call(worker, worker.actor.play.remote(attempt, [reference]))
                 episodes = self._counted(pickle.loads(data), attempt, stats)
                 worked, answered = place_worked(episodes), True
             except WorkerLostError as error:
-                lost += 1
+                lost, died = lost + 1, True
                 self.counts["lost"] += 1
                 stats.failures["WorkerLostError"] += 1
                 stats.retries += 1
                 if lost > MOST_LOSSES:
                     return self._given_up(lease, agent, before, str(error).partition("\n")[0])
-                before, avoid = before.and_lost(), None
+                # Another node shows whether this one or the episode is at fault; there may be none.
+                before, avoid, patient = before.and_lost(), worker, False
                 continue
             except asyncio.CancelledError:
                 with contextlib.suppress(Exception):
                     await asyncio.shield(workers.call(worker, worker.actor.cancel.remote([attempt.key])))
                 raise
             finally:
+                if not died:
+                    worker.playing.discard(name)
                 await asyncio.shield(workers.release(worker, worked=worked, answered=answered))
             if worked is False and before.moved < ELSEWHERE and self._place_failed(worker, episodes):
                 self.counts["moved"] += 1
                 stats.retries += 1
-                before, avoid = before.and_failed(episodes), worker
+                before, avoid, patient = before.and_failed(episodes), worker, True
                 continue
             return [before.added_to(each) for each in episodes]
 
@@ -202,6 +214,7 @@ class ClusterPool(RemotePool):
             raise ContractError(f"a worker answered to lease {played.key} instead of {lease.key}")
         stats.retries += played.retries
         stats.failures.update(played.failures)
+        self.counts["hedged"] += played.hedged
         if played.error is not None:
             raise error_named(*played.error)
         return unpack(played.episodes)
@@ -255,6 +268,11 @@ class ClusterPool(RemotePool):
             self._agents[id(agent)] = agent, digest, same or ray.put(data)
         _, digest, reference = self._agents[id(agent)]
         return digest, reference
+
+
+def _killed_workers(episode: Episode) -> bool:
+    """Whether an episode was given up since its workers died."""
+    return str(episode.error).startswith(WorkerLostError.__name__)
 
 
 def place_worked(episodes: Sequence[Episode]) -> bool | None:

@@ -36,6 +36,7 @@ class Worker:
         self._agents: OrderedDict[str, Agent] = OrderedDict()
         self._strategies: dict[bytes, Any] = {}
         self._playing: dict[str, asyncio.Task[Played]] = {}
+        self._hedged = 0
 
     async def versions(self) -> dict[str, str]:
         """Return the versions that must equal the driver's, the process id, and the node's id and address."""
@@ -106,7 +107,8 @@ class Worker:
                 episodes = await play_tree(
                     lease.request, self._pool, strategy, agent, lease.options, stats, self._slots
                 )
-            return Played(lease.key, pack(episodes), stats.retries, stats.failures)
+            hedged, self._hedged = self._pool.resets.hedged - self._hedged, self._pool.resets.hedged
+            return Played(lease.key, pack(episodes), stats.retries, stats.failures, hedged=hedged)
         except TurnwiseError as error:
             return Played(lease.key, error=(type(error).__name__, str(error)))
 

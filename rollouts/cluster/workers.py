@@ -16,6 +16,7 @@ from ...errors import InfrastructureError, TurnwiseError, UsageError
 from ...logs import event
 from ..options import RolloutsConfig
 from .circuit import Circuit
+from .deaths import Deaths
 from .keeper import Keeper, LiveWorker, awaited
 from .nodes import Nodes, Slot, nodes_now, slots_of
 
@@ -47,7 +48,7 @@ class Workers:
         self._config, self._setup = config, setup
         self.live: list[LiveWorker] = []
         self.deaths = self.retired = 0
-        self.nodes, self._places = Circuit(), Circuit()
+        self.nodes, self._places, self._unexplained = Circuit(), Circuit(), Deaths[LiveWorker]()
         self._fruitless = self._choosy = 0
         self._fatal: TurnwiseError | None = None
         self._changed = asyncio.Condition()
@@ -62,12 +63,15 @@ class Workers:
         """Number of workers that should live."""
         return len(self._keepers)
 
-    async def acquire(self, avoid: LiveWorker | None = None, *, alone: bool = False) -> LiveWorker:
+    async def acquire(
+        self, avoid: LiveWorker | None = None, *, alone: bool = False, patient: bool = True
+    ) -> LiveWorker:
         """Return the worker with the fewest leases that has room for another; wait for one if there is none.
 
         Args:
             avoid: worker on which the episode failed; another node is preferred, then another worker.
             alone: wait for a worker without leases, which gets no other one until this one is returned.
+            patient: whether to wait for a worker that starts on another node than ``avoid``.
 
         Raises:
             UsageError: the workers cannot be used, or none started in time.
@@ -83,7 +87,7 @@ class Workers:
                         raise type(self._fatal)(str(self._fatal))
                     usable = self._usable(avoid)
                     left = started + PATIENCE - time.monotonic()
-                    if avoid is not None and left > 0 and self._starting(avoid, usable):
+                    if avoid is not None and patient and left > 0 and self._starting(avoid, usable):
                         with contextlib.suppress(TimeoutError):
                             await asyncio.wait_for(self._changed.wait(), left)
                         continue
@@ -120,6 +124,11 @@ class Workers:
             if worker.retiring and not worker.leases:
                 worker.emptied.set()
             self._changed.notify_all() if every else self._changed.notify()
+
+    def finished(self, episode: str, *, suspect: bool) -> None:
+        """Note the end of an episode, which may tell why workers died; see ``Deaths.end``."""
+        for worker in self._unexplained.end(episode, suspect=suspect):
+            self._judge_node(worker, worked=False)
 
     def elsewhere(self, worker: LiveWorker) -> bool:
         """Whether an episode that failed on a worker can be played on another."""
@@ -181,8 +190,8 @@ class Workers:
         """Remove a worker."""
         self.live = [other for other in self.live if other is not worker]
         self._places.forget(str(worker.pid))
-        if worker.lost.done() and not worker.retiring:
-            self._judge(worker, worked=False)
+        if worker.lost.done() and not worker.retiring and self._unexplained.note(worker, worker.node, worker.playing):
+            self._judge_node(worker, worked=False)
         if not self.live:
             self._without_since = time.monotonic()
 
@@ -251,12 +260,16 @@ class Workers:
     def _judge(self, worker: LiveWorker, *, worked: bool) -> None:
         """Let the circuit breakers know how a lease ended. A node that rests keeps its workers for its trial."""
         alone = self._places.note(str(worker.pid), worked=worked)
+        if not self._judge_node(worker, worked=worked) and alone and not self.nodes.rests(worker.node):
+            self.retire(worker, "all its episodes fail, and not those of other workers")
+
+    def _judge_node(self, worker: LiveWorker, *, worked: bool) -> bool:
+        """Let the circuit breaker of nodes know how a lease or a worker ended; return whether its node now rests."""
         if seconds := self.nodes.note(worker.node, worked=worked):
             text = f"all episodes fail on node {worker.address}, and not elsewhere: it rests for {seconds:.0f} s"
             event(LOG, "node rests", text, {"node": worker.node, "seconds": seconds}, level=logging.WARNING)
             self._resting.add(asyncio.get_running_loop().call_later(seconds, self._wake))
-        elif alone and not self.nodes.rests(worker.node):
-            self.retire(worker, "all its episodes fail, and not those of other workers")
+        return seconds > 0
 
     def _wake(self) -> None:
         async def notify() -> None:

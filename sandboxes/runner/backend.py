@@ -13,6 +13,7 @@ from ..loop import LOOP
 from ..sandbox import Sandbox
 from ..snapshot import Snapshot
 from ..spec import SandboxSpec
+from ..start_slots import StartSlots
 from .archives import unpacked
 from .background import BackgroundTasks
 from .files import entries_of
@@ -29,6 +30,7 @@ class RunnerBackend(Backend):
         self.background = BackgroundTasks()
         """Tasks in the background."""
         self._warm = WarmRunners(self.background)
+        self._starts = StartSlots(self.name)
 
     def keep_ready(self, n: int) -> None:
         self._warm.size = n
@@ -84,10 +86,16 @@ class RunnerBackend(Backend):
         """
         # Differences that only concern the start of the runner need no other kind of process.
         kind = spec.model_dump_json(exclude={"env", "relaxed"})
-        while (ready := self._warm.take(kind, lambda: self.start_runner(spec))) is not None:
+        while (ready := self._warm.take(kind, lambda: self._started(spec))) is not None:
             with suppress(SandboxError):  # it died while it waited
                 return await self.open_sandbox(ready, spec)
-        return await self.open_sandbox(await self.start_runner(spec), spec)
+        async with self._starts.slot():
+            return await self.open_sandbox(await self.start_runner(spec), spec)
+
+    async def _started(self, spec: SandboxSpec) -> RunnerProcess:
+        """Start a runner ahead of time."""
+        async with self._starts.slot():
+            return await self.start_runner(spec)
 
     async def open_sandbox(self, process: RunnerProcess, spec: SandboxSpec) -> RunnerSandbox:
         """Turn a new process into a sandbox; on the sandboxes' loop.

@@ -49,8 +49,8 @@ class Nobody:
 
     host = "127.0.0.1"
 
-    def __init__(self, config: RolloutsConfig) -> None:
-        self.config = config
+    def __init__(self, address: str, *needs: object, object_store: int) -> None:
+        self.address = address
 
     def close(self) -> None:
         """Do nothing."""
@@ -192,8 +192,53 @@ def test_every_episode_ends_once_whatever_happens_to_its_leases(cluster_pool_of:
     leases = sum(map(len, made.attempts.values()))
     assert leases == 12 + pool.counts["lost"] + pool.counts["moved"], "each lease ended, was lost, or moved"
     assert all(1 <= episode.attempts <= len(made.attempts[episode.episode_id]) for episode in found)
+    assert not pool._workers, "the pool is closed"
+    assert not made.workers._unexplained._cases, "a death waits for an episode that has ended"
+    assert not made.workers._unexplained._nodes
     failed = sum(episode.outcome is Outcome.INFRA_FAILED for episode in found)
     assert failed <= sum(fate.startswith("fails") for fate in fates)
+
+
+async def test_an_agent_that_kills_its_workers_closes_no_node(cluster_pool_of: Any) -> None:
+    """One of two tasks has every worker killed that plays it; the deaths are the episode's, whose next worker dies."""
+    pool, made = await cluster_pool_of([])
+    play = made.play
+
+    async def poisoned(worker: LiveWorker, lease: Lease) -> bytes:
+        if lease.request.task != TASKS[0]:
+            return bytes(await play(worker, lease))
+        worker.mark_lost("killed by an action")
+        made.ending.append(asyncio.create_task(made.end(worker)))
+        raise RayActorError
+
+    made.play = poisoned
+    options = RunOptions(group_size=2, seed=1)
+    found = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:3], options=options)]
+    resting = made.workers.nodes.resting
+    await pool.close()
+    assert Counter(each.outcome for each in found) == {Outcome.COMPLETED: 4, Outcome.INFRA_FAILED: 2}
+    assert pool.counts["lost"] >= 2 * MOST_LOSSES
+    assert resting == 0, "a healthy node was closed for what an agent did"
+
+
+async def test_a_node_that_kills_its_workers_rests(cluster_pool_of: Any) -> None:
+    pool, made = await cluster_pool_of([])
+    play = made.play
+
+    async def murderous(worker: LiveWorker, lease: Lease) -> bytes:
+        if worker.node != "north":
+            return bytes(await play(worker, lease))
+        worker.mark_lost("out of memory")
+        made.ending.append(asyncio.create_task(made.end(worker)))
+        raise RayActorError
+
+    made.play = murderous
+    options = RunOptions(group_size=2, seed=1)
+    found = [each async for each in run_episodes(pool, OracleAgent(), TASKS, options=options)]
+    resting = made.workers.nodes.rests("north"), made.workers.nodes.rests("south")
+    await pool.close()
+    assert Counter(each.outcome for each in found) == {Outcome.COMPLETED: 12}
+    assert resting == (True, False)
 
 
 async def test_an_episode_that_cannot_start_is_played_elsewhere_once(cluster_pool_of: Any) -> None:

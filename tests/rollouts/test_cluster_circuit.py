@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from turnwise.rollouts.cluster.circuit import FAILURES, LONGEST_REST, REST, Circuit
-from turnwise.rollouts.cluster.durations import Durations
+from turnwise.rollouts.cluster.durations import ENOUGH, Durations
 
 
 class Clock:
@@ -86,3 +86,26 @@ def test_durations_are_those_of_finished_leases() -> None:
     durations.start("stopped")
     durations.end("stopped", finished=False)
     assert durations.metrics() == {"seconds_oldest": clock.now, "seconds_p50": 49, "seconds_p99": 98}
+
+
+def test_a_straggler_is_named_once_and_only_against_enough_others() -> None:
+    clock = Clock()
+    durations = Durations(clock)
+
+    def others(count: int) -> None:
+        for number in range(count):
+            durations.start(f"{number}")
+            clock.now += 1.0
+            durations.end(f"{number}", finished=True)
+
+    durations.start("slow")
+    others(ENOUGH - 1)
+    assert durations.stragglers() == [], "too few to say what is usual"
+    others(1)
+    assert durations.stragglers() == [("slow", float(ENOUGH), 1.0)]
+    clock.now += 100
+    assert durations.stragglers() == [], "it is named once"
+    durations.end("slow", finished=True)
+    durations.start("slow")
+    clock.now += 100
+    assert [name for name, _, _ in durations.stragglers()] == ["slow"], "another lease of that name is another lease"

@@ -15,6 +15,7 @@ MAY_CHANGE = (
     "episodes.concurrency",
     "episodes.turn_timeout",
     "episodes.env_timeout",
+    "episodes.hedge_resets",
     "episodes.episode_timeout",
     "episodes.retries",
     "checkpoint_in_background",

@@ -15,7 +15,7 @@ from ...envs.registry import find
 from ...envs.tools import Tool
 from ...errors import UsageError
 from ...logs import tell
-from ...rollouts.engine import pool_of
+from ...rollouts.engine import pool_of, require_ray
 from ...rollouts.episode import Episode
 from ...rollouts.options import RolloutsConfig
 from ...rollouts.pool import EnvPool
@@ -47,7 +47,7 @@ from .reports import Reports
 from .run import Run
 from .run_folder import RunFolder
 from .server_meter import ServerMeter
-from .servers import refuse_sleep
+from .server_settings import refuse_sleep
 from .settings import Plan, PolicyConfig, TrainConfig
 from .shards import read_shards
 from .state import RunState
@@ -151,9 +151,7 @@ async def _opened(
 ) -> Run:
     world = together.world
     model, own = _sharded(config, plan, start, world)
-    rollouts = config.rollouts if world.is_main else RolloutsConfig()  # only the main process plays
-    pool = pool_of(rollouts, config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
-    stack.push_async_callback(pool.close)
+    pool = _pool(stack, config, world)
     family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
     sampler = _sampler(config, plan.family or family)
     measured = held_out(family, config.eval.split, config.eval.levels or config.levels, config.eval.episodes)
@@ -268,6 +266,29 @@ async def _open_servers(stack: AsyncExitStack, actor: Actor, world: ProcessGroup
     if actor.serving is not None:
         await actor.serving.open()
         stack.push_async_callback(actor.serving.close)
+
+
+def _pool(stack: AsyncExitStack, config: TrainConfig, world: ProcessGroup) -> EnvPool:
+    """Return the place of episodes, on the cluster that the run joins if it needs one."""
+    _join_cluster(stack, config, world)
+    rollouts = config.rollouts if world.is_main else RolloutsConfig()  # only the main process plays
+    pool = pool_of(rollouts, config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
+    stack.push_async_callback(pool.close)
+    return pool
+
+
+def _join_cluster(stack: AsyncExitStack, config: TrainConfig, world: ProcessGroup) -> None:
+    """Connect to the cluster on which servers are placed; workers use the same connection, and servers end last."""
+    servers = config.server.ray if config.server is not None else None
+    if servers is None or not world.is_main:
+        return
+    require_ray("server.ray")
+    from ...rollouts.cluster.connection import ClusterConnection, Needs  # Ray, which nothing else needs
+
+    needs = [Needs("server", "server.ray", servers.resources, servers.replicas)]
+    if config.rollouts.engine == "ray":
+        needs.append(Needs.of_workers(config.rollouts))
+    stack.callback(ClusterConnection(servers.address, *needs, object_store=config.rollouts.object_store).close)
 
 
 def _guard(stack: AsyncExitStack, state: RunState, pool: EnvPool, collector: Collector) -> None:

@@ -42,7 +42,7 @@ class EngineConfig(Config):
             dtype: data type of its weights.
             sleep: whether it is to free its memory between two steps.
         """
-        given = self.model_dump(exclude={"context_length"})
+        given = self.model_dump(include=set(EngineConfig.model_fields) - {"context_length"})
         return ServerOptions.model_validate(
             given | {"context_length": min(self.context_length or longest, longest), "dtype": dtype, "sleep": sleep}
         )

@@ -1,26 +1,25 @@
-"""A run whose policy is served: its settings, and the policy and the weight transfer made from them."""
+"""A run whose policy is served: the policy and the weight transfer made from its settings."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
-import pydantic
 import torch
 
-from ...config import Config
 from ...errors import InfrastructureError, UsageError
 from ...inference.serving.http.client import ServerClient
 from ...inference.serving.http.vocabulary import check_tokenizer
-from ...inference.serving.limits import TimeLimits
+from ...inference.serving.launch.process import FILES
+from ...inference.serving.placed import NOWHERE
 from ...inference.serving.remote_policy import RemotePolicy
-from ...inference.serving.server import Pause
 from ...inference.value_guided import ValueGuidedModel
 from ..learning.lora import LoraConfig
 from ..learning.main_process import run_on_main
+from ..learning.parallel import ProcessGroup
 from ..learning.scorer import Scorer
 from ..weights.adapter import Adapter
 from ..weights.canary_prompts import Questions
@@ -31,92 +30,9 @@ from ..weights.shared_folder import SharedFolder
 from ..weights.transfer import Transport
 from ..weights.vllm_transfer import Files, Memory, Native
 from ..weights.weight_sync import WeightSync
-from .own_engine import EngineConfig, OwnEngine
-
-API_KEY = "VLLM_API_KEY"
-
-
-class NcclConfig(Config):
-    """Weights over NCCL, from GPU to GPU: written against vLLM's API, and not tested on GPUs."""
-
-    host: str
-    """This machine's address as the servers see it."""
-    port: int = pydantic.Field(default=29600, ge=1, le=65535)
-    """Port on which trainer and servers meet. If a server comes or goes, they meet again on the next one."""
-    gpus: int | None = pydantic.Field(default=None, ge=1)
-    """GPUs of each server: tensor times pipeline times data parallel size (default: what each server reports)."""
-
-
-class ServerConfig(Config):
-    """Servers that sample in the trainer's place; start them with ``scripts/serve`` or as ``docs/serving.md`` says.
-
-    Or, with ``engine``, vLLM in this process.
-    """
-
-    urls: list[str] = pydantic.Field(default_factory=list)
-    """URLs of the replicas, e.g. ``["http://localhost:8000"]``; never that of a load balancer in front of several. If
-    they need a key, it is read from the environment variable ``VLLM_API_KEY``."""
-    model: str | None = None
-    """The name under which they serve the base model (default: the only one that they serve)."""
-    engine: EngineConfig | None = None
-    """vLLM's engine in the trainer's process, instead of ``urls``; it needs vLLM in the same Python environment."""
-    transfer: Literal["native", "adapter", "reload", "ipc", "memory"] | None = None
-    """Transfer of weights: ``native`` (vLLM's four phases), ``adapter`` (with ``lora``: the adapters alone),
-    ``reload`` (a whole checkpoint) or ``ipc`` (native, for servers on the learner's own GPU, which read its memory;
-    never tried on a GPU). The default is ``adapter`` with ``lora``, else ``native``. An ``engine`` always
-    uses ``memory``: the learner's tensors themselves."""
-    sleep: Literal[0, 1, 2] = 0
-    """Let servers on the learner's GPU free their memory while it learns: 1 moves their weights to the machine's
-    memory, 2 drops them, since the next transfer sends new ones. Start them with sleep mode, which vLLM has on GPUs
-    only. Never tried on a GPU."""
-    pause: Pause = Pause.KEEP
-    """Handling of running requests while weights change: ``keep`` (they continue with the new ones; needs a server that
-    reports the version of each token), ``wait``, or ``abort`` (they are continued with the new ones)."""
-    exchange: str | None = None
-    """A folder that trainer and servers both see (default: ``exchange`` in the run's folder)."""
-    exchange_there: str | None = None
-    """The path of that folder on the servers, if it differs."""
-    dtype: Literal["float32", "bfloat16"] | None = None
-    """Precision of the weights on the servers (``--dtype``; default: the run's). Weights are sent in it, and the
-    canary allows for the noise of the coarser side."""
-    tolerance: float | None = pydantic.Field(default=None, gt=0)
-    """Mean difference in nats between log-probabilities of servers and trainer beyond which the canary warns; the 99th
-    percentile may be eight times as large. By default four times what is measured at the first sync."""
-    concurrency: int = pydantic.Field(default=256, ge=1)
-    """The most running requests at each replica; ``episodes.concurrency`` bounds their sum."""
-    timeout: float = pydantic.Field(default=600.0, gt=0)
-    """Seconds that a server has for one step of a weight transfer."""
-    request_timeout: float | None = pydantic.Field(default=None, gt=0)
-    """Seconds that a server has for one completion (default: fits ``episodes.turn_timeout``; 210 s). If a working
-    server generates for longer, the policy has failed (``policy_failed``); if a server does not answer other requests
-    either, it is an infrastructure failure."""
-    patience: float | None = pydantic.Field(default=None, gt=0)
-    """Seconds that a request waits for a replica to accept it, before its episode is retried. Pauses for new weights
-    and queueing do not count (default: fits ``episodes.turn_timeout``; 60 s)."""
-    nccl: NcclConfig | None = None
-    """Send weights over NCCL instead of files, with ``native``."""
-
-    @pydantic.model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if bool(self.urls) == (self.engine is not None):
-            raise ValueError("name either urls, the addresses of servers, or engine, for vLLM in this process")
-        others = self.transfer not in (None, "memory") or self.nccl is not None
-        if others if self.engine is not None else self.transfer == "memory":
-            raise ValueError(
-                "an engine in this process is given weights from memory (transfer = memory, or nothing), and servers "
-                "by any other way"
-            )
-        if self.nccl is not None and self.transfer not in (None, "native"):
-            raise ValueError(f"nccl is a backend of transfer = native; got transfer = {self.transfer}")
-        return self
-
-    def limits(self, turn_timeout: float | None) -> TimeLimits:
-        """Return the time limits of servers, within the time of a turn.
-
-        Raises:
-            UsageError: the limits do not nest.
-        """
-        return TimeLimits.within(turn_timeout, request=self.request_timeout, patience=self.patience)
+from .own_engine import OwnEngine
+from .ray_servers import API_KEY, RayServers, save_base
+from .server_settings import ServerConfig, chosen_transfer, refuse_dropping
 
 
 class Serving:
@@ -158,26 +74,23 @@ class Serving:
             raise UsageError(
                 "server.transfer = adapter sends adapters, and none are trained: set lora, or leave it out"
             )
-        _refuse_dropping(config, lora)
+        refuse_dropping(config, lora)
         key = os.environ.get(API_KEY)
         self.tokenizer = tokenizer
         self.world = world = scorer.world
         theirs = config.dtype or dtype
         longest = int(getattr(model.config, "max_position_embeddings", 1 << 20))
-        self.clients = [
-            ServerClient(url, model=config.model, api_key=key, timeout=config.timeout) for url in config.urls
-        ]
-        for client in self.clients:
-            client.vocabulary = getattr(model.config, "vocab_size", None)
-        self.engine: OwnEngine | None = None
-        if config.engine is not None:
-            if world.size > 1:
-                raise UsageError(
-                    "server.engine is for one process, since vLLM takes torch.distributed for itself; start servers "
-                    "(scripts/serve) and name them in server.urls"
-                )
-            options = config.engine.options(longest=longest, dtype=theirs, sleep=config.sleep > 0)
-            self.engine = OwnEngine(options, model, tokenizer, out / "engine")
+        client: dict[str, Any] = {"model": config.model, "api_key": key, "timeout": config.timeout}
+        made: dict[str, Any] = {"longest": longest, "dtype": theirs, "out": out, "world": world}
+        self.placed = _placed(config, model, tokenizer, lora, client, **made)
+        self.clients: Sequence[ServerClient] = (
+            self.placed.servers
+            if self.placed is not None
+            else [ServerClient(url, **client) for url in config.urls or [NOWHERE]]
+        )
+        for each in self.clients:
+            each.vocabulary = getattr(model.config, "vocab_size", None)
+        self.engine = _engine(config, model, tokenizer, **made)
         limits = config.limits(turn_timeout)
         self.policy = RemotePolicy(
             [self.engine.server] if self.engine is not None else self.clients,
@@ -215,7 +128,7 @@ class Serving:
         mode, timeout = config.pause, config.timeout
         if config.engine is not None:
             return Native(self.policy, Memory(getattr(torch, dtype)), mode=mode, timeout=timeout)
-        chosen, device = _chosen(config, lora), next(model.parameters()).device
+        chosen, device = chosen_transfer(config, lora), next(model.parameters()).device
         if chosen == "adapter" and lora is not None:
             return Adapter(self.policy, exchange, model, rank=lora.rank, base=base, mode=mode, timeout=timeout)
         if chosen == "reload":
@@ -247,13 +160,15 @@ class Serving:
                 self.engine.start()
             transport = self.weights.transport
             assert transport is not None
+            late: Mapping[Any, str] = await self.placed.start() if self.placed is not None else {}
+            self.policy.expect(late)
             try:
                 # A server that an interrupted run left paused is resumed here, since it gets complete weights now.
                 await self.policy.open(control=transport.needs_control)
-                for client in self.clients:
+                for client in (each for each in self.clients if each not in late):
                     await check_tokenizer(client, self.tokenizer, source="the run's model")
             except InfrastructureError as error:
-                if self.engine is not None:
+                if self.engine is not None or self.placed is not None:
                     raise
                 raise InfrastructureError(
                     f"{error}; start it (docs/serving.md), or name another in server.urls, then run this again"
@@ -266,37 +181,58 @@ class Serving:
             raise
 
     async def close(self) -> None:
-        """Remove what the run left in folders and on servers; the servers keep running."""
+        """Remove what the run left in folders and on servers; those that it did not start keep running."""
         if self.world.is_main:
             await self.weights.close()
             await self.policy.close()
             if self.engine is not None:
                 self.engine.stop()
+            if self.placed is not None:
+                await self.placed.stop()
 
 
-def _chosen(config: ServerConfig, lora: LoraConfig | None) -> str:
-    """Return the transfer of weights to servers."""
-    return config.transfer or ("adapter" if lora is not None and config.nccl is None else "native")
-
-
-def refuse_sleep(config: ServerConfig | None, *, samples_always: str) -> None:
-    """Refuse servers that would sleep while the policy is needed.
-
-    Args:
-        config: settings of the servers, if any.
-        samples_always: reason why the policy samples while the learner learns; "" if it does not.
-
-    Raises:
-        UsageError: they would.
-    """
-    if config is not None and config.sleep and samples_always:
-        raise UsageError(f"server.sleep = {config.sleep} stops sampling while the learner learns, but {samples_always}")
-
-
-def _refuse_dropping(config: ServerConfig, lora: LoraConfig | None) -> None:
-    """Refuse servers that drop their weights and get adapters alone."""
-    if config.sleep == 2 and config.engine is None and _chosen(config, lora) == "adapter":
+def _engine(
+    config: ServerConfig, model: Any, tokenizer: Any, *, longest: int, dtype: str, out: Path, world: ProcessGroup
+) -> OwnEngine | None:
+    """Return the engine in this process, if the settings ask for it."""
+    if config.engine is None:
+        return None
+    if world.size > 1:
         raise UsageError(
-            "server.sleep = 2 drops the weights of servers, and adapters bring none: set server.sleep = 1, or "
-            "server.transfer = native"
+            "server.engine is for one process, since vLLM takes torch.distributed for itself; start servers "
+            "(scripts/serve) and name them in server.urls"
         )
+    options = config.engine.options(longest=longest, dtype=dtype, sleep=config.sleep > 0)
+    return OwnEngine(options, model, tokenizer, out / "engine")
+
+
+def _placed(
+    config: ServerConfig,
+    model: Any,
+    tokenizer: Any,
+    lora: LoraConfig | None,
+    client: Mapping[str, Any],
+    *,
+    longest: int,
+    dtype: str,
+    out: Path,
+    world: ProcessGroup,
+) -> RayServers | None:
+    """Return the servers that the run starts on a cluster, if the settings ask for them; only in the main process."""
+    if config.ray is None:
+        return None
+    save_base(model, tokenizer, out / "served", world)
+    if not world.is_main:
+        return None
+    options = config.ray.options(longest=longest, dtype=dtype, sleep=config.sleep > 0)
+    return RayServers(config.ray, options.model_copy(update=_ways(config, lora)), out / "served", **client)
+
+
+def _ways(config: ServerConfig, lora: LoraConfig | None) -> dict[str, Any]:
+    """Return the options of servers on a cluster that follow from the other settings."""
+    chosen = chosen_transfer(config, lora)
+    return {
+        "name": config.model or "policy",
+        "transfer": "nccl" if config.nccl is not None else FILES if chosen == "native" else None,
+        "max_rank": lora.rank if chosen == "adapter" and lora is not None else 0,
+    }

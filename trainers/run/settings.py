@@ -31,7 +31,7 @@ from .hardware import HardwareConfig, profiled
 from .kept_episodes import Keep
 from .may_change import MAY_CHANGE
 from .model_files import ModelFiles, Start
-from .servers import ServerConfig
+from .server_settings import ServerConfig
 
 
 class EpisodeConfig(Config):
@@ -41,6 +41,8 @@ class EpisodeConfig(Config):
     """Number of episodes that run at once."""
     turn_timeout: float | None = pydantic.Field(default=300.0, gt=0)
     """Seconds that the agent has for one turn."""
+    hedge_resets: bool = False
+    """Let a slow reset race with a second one; see ``RunOptions.hedge_resets``."""
     env_timeout: float | None = pydantic.Field(default=120.0, gt=0)
     """Seconds that the environment has for one call."""
     episode_timeout: float | None = pydantic.Field(default=None, gt=0)
@@ -276,6 +278,16 @@ class TrainConfig(Config):
     def _nested(self) -> Self:
         if self.server is not None:
             self.server.limits(self.episodes.turn_timeout)
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _one_cluster(self) -> Self:
+        servers = self.server.ray if self.server is not None else None
+        if servers is not None and self.rollouts.engine == "ray" and servers.address != self.rollouts.address:
+            raise ValueError(
+                f"server.ray.address = {servers.address!r} and rollouts.address = {self.rollouts.address!r} are two "
+                "clusters, and a run is on one: name the same"
+            )
         return self
 
     @pydantic.field_validator("device")

@@ -86,11 +86,12 @@ class Adapter(Replicas):
         """See ``Transport``."""
         self._count += 1
         name = f"{self._mark}-v{version}-{self._count}"
-        await asyncio.to_thread(
+        folder = await asyncio.to_thread(
             self.exchange.fill, name, lambda folder: save_adapter(self.model, weights, folder, base=self.base)
         )
         self._note(name)  # before sending: a later process may unload in vain, but never forgets an adapter
         self._staged = name
+        await self.send_ahead(folder)
 
     async def pause(self) -> None:
         """See ``Transport``."""

@@ -48,7 +48,7 @@ class Reload(Replicas):
         """See ``Transport``."""
         self._count += 1
         self._staged = f"v{version}-{self._count}"
-        await asyncio.to_thread(self.exchange.write, self._staged, weights)
+        await self.send_ahead(await asyncio.to_thread(self.exchange.write, self._staged, weights))
 
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from ...errors import InfrastructureError, UsageError
 from ...inference.policy import Sampling
 from ...inference.serving.fan_out import fan_out
 from ...inference.serving.retrying import generate_with_retries
-from ...inference.serving.server import Capabilities, Pause, Sampler, ServerResponse, pausable, sleeper
+from ...inference.serving.server import (
+    Capabilities,
+    FolderReceiver,
+    Pause,
+    Sampler,
+    ServerResponse,
+    pausable,
+    sleeper,
+)
 from .transfer import Changeable
 
 T = TypeVar("T")
@@ -84,7 +93,7 @@ class Replicas:
 
     async def init(self) -> None:
         """Ask all servers for their capabilities; see ``Transport``."""
-        servers = self.policy.live
+        servers = self.policy.live  # without those that join later, which ``open`` does not ask
         found = await self.policy.open(control=self.needs_control)
         self.can = {server.address: can for server, can in zip(servers, found, strict=True)}
         self._ready = servers
@@ -122,6 +131,11 @@ class Replicas:
         """See ``Transport``."""
         await self.policy.pause(self.mode)
         self._ready = self.policy.live
+
+    async def send_ahead(self, folder: Path) -> None:
+        """Send a folder to the servers that do not see it, while they sample; one that fails is sent it again later."""
+        receivers = [server for server in self.policy.live if isinstance(server, FolderReceiver)]
+        await fan_out(receivers, lambda server: server.receive(folder), what="take weights", seconds=self.timeout)
 
     async def forget(self) -> None:
         """Make all servers that are ready drop their prefix caches, which belong to old weights."""

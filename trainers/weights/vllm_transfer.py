@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -138,7 +139,8 @@ class Native(Replicas):
         if again:
             await self.every("leave its group", _leave)
             met = self.ready
-        self.backend.meet([self.can[server.address] for server in met])
+        anyone = next(iter(self.can.values()))  # one that joined later is like the others
+        self.backend.meet([self.can.get(server.address, anyone) for server in met])
         place = {server.address: number for number, server in enumerate(met)}
         await _both(
             self.each(
@@ -153,6 +155,8 @@ class Native(Replicas):
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
         await self.backend.stage(weights, version)
+        if isinstance(self.backend, Files):
+            await self.send_ahead(self.backend.folder)
 
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
@@ -214,7 +218,12 @@ class Files(Anywhere):
 
     def updates(self, weights: Mapping[str, Tensor]) -> Iterator[Mapping[str, Any]]:
         """Yield the path of the files."""
-        yield {"path": str(self.exchange.seen(self._staged))}
+        yield {"path": str(self.folder)}
+
+    @property
+    def folder(self) -> Path:
+        """Path of the files of the staged version on the servers."""
+        return self.exchange.seen(self._staged)
 
     def done(self) -> None:
         """Remove the files."""

@@ -55,11 +55,9 @@ class ServerClient:
         timeout: float = 600.0,
         request_timeout: float = math.inf,
     ) -> None:
-        self._wire = Wire(url, api_key=api_key, timeout=timeout)
-        self._made = partial(
-            ServerClient, url, model=model, api_key=api_key, timeout=timeout, request_timeout=request_timeout
-        )
+        self._api_key, self._timeout = api_key, timeout
         self._model, self._request_timeout = model, request_timeout
+        self._wire = Wire(url, api_key=api_key, timeout=timeout)
         self._native = False
         self._known: Capabilities | None = None
         self._owner = secrets.token_hex(4)  # distinguishes two trainers on one server
@@ -71,7 +69,15 @@ class ServerClient:
 
     def __reduce__(self) -> Any:
         """Make the client again in another process; connections and what is known of the server stay here."""
-        return self._made, (), (None, {"vocabulary": self.vocabulary})
+        made = partial(
+            ServerClient,
+            self._wire.address,
+            model=self._model,
+            api_key=self._api_key,
+            timeout=self._timeout,
+            request_timeout=self._request_timeout,
+        )
+        return made, (), (None, {"vocabulary": self.vocabulary})
 
     @property
     def address(self) -> str:
@@ -100,6 +106,12 @@ class ServerClient:
             raise InfrastructureError(
                 f"server {self.address} no longer has {', '.join(lost)}, although it may be the same process"
             )
+
+    async def point_at(self, url: str) -> None:
+        """Send all further calls to another URL, at which the server is now; ``probe`` finds out what is there."""
+        if url.rstrip("/") != self._wire.address:
+            before, self._wire = self._wire, Wire(url, api_key=self._api_key, timeout=self._timeout)
+            await before.close()
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "", adapter: str | None = None

@@ -193,6 +193,8 @@ class VllmProcess:
         self.patience = patience
         self.grace = grace
         self.port = self.options.port
+        everywhere = self.options.host in ("0.0.0.0", "::", "localhost")
+        self._reached = HOST if everywhere else self.options.host
         self.log = None if log is None else Path(log)
         self._owns_log = log is None
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -201,7 +203,7 @@ class VllmProcess:
     @property
     def url(self) -> str:
         """Base URL of the server."""
-        return f"http://{HOST}:{self.port}"
+        return f"http://{self._reached}:{self.port}"
 
     @property
     def running(self) -> bool:
@@ -260,14 +262,14 @@ class VllmProcess:
 
     def kill(self) -> None:
         """Kill it at once, like a crash; ``start`` starts it again."""
-        if self._watchdog is None:
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            self._watchdog.terminate()
-        self._watchdog.wait()
-        if self._watchdog.stdin is not None:
-            self._watchdog.stdin.close()
-        self._watchdog = None
+            watchdog.terminate()
+        watchdog.wait()
+        if watchdog.stdin is not None:
+            watchdog.stdin.close()
 
     def tail(self, lines: int = 25) -> str:
         """Return the end of its log."""
@@ -304,10 +306,10 @@ class VllmProcess:
         """Wait until it is healthy; otherwise return what is wrong."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
-            if not self.running:
+            if not self.running:  # it ended, or another thread killed it
                 code = self._watchdog.returncode if self._watchdog else None
                 return f"ended while starting (exit code {code})"
-            if healthy(self.port):
+            if healthy(self.port, self._reached):
                 return None
             time.sleep(0.2)
         return f"was not healthy after {self.patience:.0f} s"

@@ -121,13 +121,14 @@ class FakeServer:
         self.most_at_once = 0
         self.aborted = 0
         self.port = 0
+        self.host = "127.0.0.1"
         self.at_once = 0
         self._thread: threading.Thread | None = None
 
     @property
     def url(self) -> str:
         """Its URL."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def context_length(self) -> int:
@@ -187,7 +188,7 @@ class FakeServer:
         self._open = asyncio.Event()
         self._open.set()
         self._writers: set[asyncio.StreamWriter] = set()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port)
+        server = await asyncio.start_server(self._connection, self.host, self.port)
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._end.wait()

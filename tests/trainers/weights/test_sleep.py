@@ -17,7 +17,7 @@ from turnwise.inference.policy import Sampling
 from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Capabilities
 from turnwise.trainers.learning.lora import LoraConfig, attach
-from turnwise.trainers.run.servers import ServerConfig, refuse_sleep
+from turnwise.trainers.run.server_settings import ServerConfig, refuse_sleep
 from turnwise.trainers.weights.adapter import Adapter
 from turnwise.trainers.weights.canary_prompts import Questions
 from turnwise.trainers.weights.shared_folder import SharedFolder

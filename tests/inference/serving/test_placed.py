@@ -1,0 +1,221 @@
+"""A replica that a cluster places: it moves, joins late, is brought files, and never samples from old weights."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnwise import Sampling
+from turnwise.errors import InfrastructureError, PolicyServerError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.serving.launch.host import HostState, HostStatus, Listing
+from turnwise.inference.serving.launch.receiver import MODEL, Receiver
+from turnwise.inference.serving.placed import PlacedServer
+from turnwise.inference.serving.remote_policy import RemotePolicy
+from turnwise.trainers.weights.canary_prompts import Questions
+from turnwise.trainers.weights.reload import Reload
+from turnwise.trainers.weights.replicas import Replicas
+from turnwise.trainers.weights.shared_folder import SharedFolder
+from turnwise.trainers.weights.vllm_transfer import Files, Native
+from turnwise.trainers.weights.weight_sync import WeightSync
+
+from ...trainers.weights.fake import nudge
+from .fake_server import FakeServer
+from .helpers import eventually
+
+PROMPT = tuple(range(5, 25))
+
+
+class FakeHost:
+    """A host whose machine and server a test moves.
+
+    Args:
+        server: the server, if it is up.
+        receiver: receiver of its machine.
+        sees: whether it sees the driver's files.
+    """
+
+    def __init__(self, server: FakeServer | None, receiver: Receiver, *, sees: bool) -> None:
+        self.server, self.receiver, self.sees = server, receiver, sees
+        self.state = HostState.READY
+        self.asked: list[tuple[str, str]] = []
+
+    async def status(self) -> HostStatus:
+        if self.server is None and self.state is HostState.READY:
+            raise InfrastructureError("its host has no place on the cluster yet, or does not answer")
+        url = self.server.url if self.server is not None else ""
+        return HostStatus(self.state, "", url, self.receiver.url, self.receiver.key, "there", 1, 1, 0, "0")
+
+    async def find(self, folder: str, entry: str, listing: Listing) -> str:
+        self.asked.append((folder, entry))
+        if folder and self.sees:
+            return folder
+        found = self.receiver.entry(entry)
+        return str(found) if found is not None else ""
+
+
+class Cluster:
+    """A learner, and replicas on machines of their own."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder, self.stack = folder, stack
+        self.tokenizer = build_tokenizer("byte")
+        shape = NanoConfig(tokenizer="byte", size="0.1M", layers=1, hidden=32, context_length=128)
+        self.model = build_model(shape, self.tokenizer)
+        self.initial = copy.deepcopy(self.model)
+        self.hosts: list[FakeHost] = []
+        self.servers: list[PlacedServer] = []
+
+    def server(self) -> FakeServer:
+        return self.stack.enter_context(FakeServer(self.initial, self.tokenizer))
+
+    def add(self, server: FakeServer | None, *, sees: bool = True, push: bool = False) -> FakeHost:
+        number = len(self.hosts)
+        receiver = Receiver(self.folder / f"machine-{number}", "127.0.0.1", f"key-{number}")
+        self.stack.callback(receiver.close)
+        host = FakeHost(server, receiver, sees=sees)
+        self.hosts.append(host)
+        self.servers.append(PlacedServer(f"replica-{number}", host, self.folder / "model", push=push, timeout=60.0))
+        return host
+
+    def weights(self, how: str = "native") -> WeightSync:
+        self.policy = RemotePolicy(self.servers, patience=20.0, request_timeout=60.0, backoff=0.01)
+        late: dict[Any, str] = {
+            each: "no room" for each, host in zip(self.servers, self.hosts, strict=True) if host.server is None
+        }
+        self.policy.expect(late)
+        exchange = SharedFolder(self.folder / "exchange")
+        transport: Replicas = Native(self.policy, Files(exchange)) if how == "native" else Reload(self.policy, exchange)
+        questions = Questions.of(self.tokenizer, context_length=128, temperature=0.7, dtypes=["float32"])
+        sync = WeightSync(self.policy, transport, self.model, questions)  # type: ignore[arg-type]
+        self.sync = sync
+        return sync
+
+    async def located(self) -> None:
+        for server, host in zip(self.servers, self.hosts, strict=True):
+            if host.server is not None:
+                await server.status()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(tmp_path, stack)
+
+
+@pytest.fixture
+async def closing(cluster: Cluster) -> AsyncIterator[None]:
+    yield
+    await cluster.sync.close()
+    await cluster.policy.close()
+
+
+pytestmark = pytest.mark.usefixtures("closing")
+
+
+async def sample(cluster: Cluster, count: int = 8) -> list[Any]:
+    asked = Sampling(max_tokens=4, seed=1)
+    return await asyncio.gather(*(cluster.policy.generate(PROMPT, asked, session=str(each)) for each in range(count)))
+
+
+@pytest.mark.parametrize("how", ["native", "reload"])
+async def test_weights_reach_a_machine_that_sees_nothing(cluster: Cluster, how: str) -> None:
+    cluster.add(cluster.server())
+    blind = cluster.add(cluster.server(), sees=False)
+    sync = cluster.weights(how)
+    await cluster.located()
+    for version in range(2):
+        await sync.send(version)  # the canary of each replica
+        assert sync.metrics["sync/replicas"] == 2
+        nudge(cluster.model, seed=version)
+    assert [server.pushed for server in cluster.servers] == [0, 2], (
+        "only the machine that sees no files needs them sent"
+    )
+    path = "/update_weights" if how == "native" else "/collective_rpc"
+    assert blind.server is not None
+    assert all(str(blind.receiver.folder) in str(body) for body in blind.server.calls(path) if "path" in str(body))
+
+
+async def test_push_sends_files_also_where_they_are_seen(cluster: Cluster) -> None:
+    cluster.add(cluster.server(), push=True)
+    sync = cluster.weights()
+    await cluster.located()
+    await sync.send(0)
+    assert cluster.servers[0].pushed == 1
+    assert all(not folder for folder, _ in cluster.hosts[0].asked)
+
+
+async def test_a_replica_that_joins_late_samples_only_after_it_has_the_weights(cluster: Cluster) -> None:
+    cluster.add(cluster.server())
+    late = cluster.add(None, sees=False)
+    sync = cluster.weights()
+    await cluster.located()
+    await sync.send(1)
+    assert sync.metrics["sync/replicas"] == 1
+    await sample(cluster)
+    late.server = server = cluster.server()
+    assert {version for each in await sample(cluster, 16) for version in each.versions} == {1}
+    prompts = [body for body in server.calls("/inference/v1/generate") if body["token_ids"] == list(PROMPT)]
+    assert not prompts, "it sampled with the weights that it was started with"
+    nudge(cluster.model)
+    await sync.send(2)
+    assert sync.metrics["sync/replicas"] == 2
+    assert {version for each in await sample(cluster, 16) for version in each.versions} == {2}
+    assert any(body["token_ids"] == list(PROMPT) for body in server.calls("/inference/v1/generate"))
+
+
+async def test_a_replica_that_moves_loses_no_request_and_waits_for_weights(cluster: Cluster) -> None:
+    cluster.add(cluster.server())
+    moving = cluster.add(cluster.server())
+    sync = cluster.weights()
+    await cluster.located()
+    await sync.send(1)
+    before = moving.server
+    assert before is not None
+    before.delay = 0.5
+    under_load = asyncio.create_task(sample(cluster, 12))
+    await eventually(lambda: before.at_once > 0)
+    before.kill()
+    moving.server = cluster.server()
+    assert {version for each in await under_load for version in each.versions} == {1}
+    nudge(cluster.model)
+    await sync.send(2)
+    assert cluster.servers[1].address == "replica-1", "its name must survive the move"
+    assert sync.metrics["sync/replicas"] == 2
+    assert {version for each in await sample(cluster, 12) for version in each.versions} == {2}
+
+
+async def test_a_machine_that_lacks_the_model_is_sent_it_in_the_background(cluster: Cluster) -> None:
+    from turnwise.inference.models import save_model
+
+    cluster.add(cluster.server())
+    cluster.weights()
+    save_model(cluster.model, cluster.tokenizer, cluster.folder / "model")
+    host = cluster.add(None, sees=False)
+    host.state = HostState.LACKS_MODEL
+    for _ in range(2):  # a second look does not send it twice
+        with pytest.raises(InfrastructureError, match="lacks the model"):
+            await cluster.servers[1].probe()
+    await eventually(lambda: host.receiver.entry(MODEL) is not None)
+    assert cluster.servers[1].pushed <= 1
+    await cluster.servers[1].close()
+
+
+async def test_without_any_replica_the_reason_is_named(cluster: Cluster) -> None:
+    cluster.add(cluster.server())
+    sync = cluster.weights()
+    cluster.policy.limits = cluster.policy._replicas.limits = type(cluster.policy.limits)(60.0, 0.3)
+    await cluster.located()
+    await sync.send(1)
+    host = cluster.hosts[0]
+    assert host.server is not None
+    host.server.kill()
+    host.server = None
+    with pytest.raises((InfrastructureError, PolicyServerError), match=r"replica-0|no place on the cluster"):
+        await sample(cluster, 1)
