@@ -21,6 +21,8 @@ NODES = {1: 50, 2: 100, 3: 200, 4: 500, 5: 1000}
 BLUNDERS = {1: 0.8, 2: 0.6, 3: 0.45, 4: 0.3, 5: 0.2}
 """How often Stockfish plays a random legal move instead, per level."""
 ORACLE_NODES = 20_000
+ENGINE_SECONDS = 60.0
+"""Seconds for an answer of Stockfish. It takes a fraction of one, but 10 are too few on a busy machine."""
 
 
 class ChessStockfishEnv(ChessEnv):
@@ -84,12 +86,13 @@ class ChessStockfishEnv(ChessEnv):
         """Return the engine's move. Every request is a new game, so that the engine's memory does not matter."""
         try:
             if self._engine is None:
-                self._engine = chess.engine.SimpleEngine.popen_uci(self.program)
+                self._engine = chess.engine.SimpleEngine.popen_uci(self.program, timeout=ENGINE_SECONDS)
                 self._engine.configure({"Threads": 1, "Hash": 16})
             found = self._engine.play(self.board, chess.engine.Limit(nodes=nodes), game=object())
         except (chess.engine.EngineError, OSError, TimeoutError) as error:
             self.close()
-            raise InfrastructureError(f"Stockfish ({self.program}) failed: {error}") from error
+            why = str(error) or type(error).__name__
+            raise InfrastructureError(f"Stockfish ({self.program}) failed: {why}") from error
         if found.move is None:
             raise InfrastructureError(f"Stockfish ({self.program}) answered no move in {self.board.fen()}")
         return found.move

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise.errors import UsageError
+from turnwise.errors import InfrastructureError, UsageError
 from turnwise.tasks.games.chess_game import CHESS
 
 chess = pytest.importorskip("chess")
@@ -143,5 +143,21 @@ def test_a_closed_engine_is_started_again() -> None:
     env.reset(seed=1)
     first = env.oracle()
     env.close()
+    assert env.oracle() == first
+    env.close()
+
+
+@needs_stockfish
+def test_an_engine_that_is_late_is_named_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object, **__: object) -> Any:
+        raise TimeoutError
+
+    env = ChessStockfishEnv()
+    env.reset(seed=1)
+    first = env.oracle()
+    with monkeypatch.context() as patch:
+        patch.setattr(chess.engine.SimpleEngine, "play", late)
+        with pytest.raises(InfrastructureError, match=r"Stockfish \(.*\) failed: TimeoutError"):
+            env.oracle()
     assert env.oracle() == first
     env.close()
