@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PORT = 8484
 HERE = "127.0.0.1"
 
+InTerminal = Annotated[
+    bool, typer.Option("--tui", help="Show runs in this terminal, without a browser (pip install 'turnwise[tui]').")
+]
 Environment = Annotated[
     str | None, typer.Option(help="Environment to play in the browser: an id, or a Python file that registers one.")
 ]
@@ -42,6 +45,7 @@ def view(
             help="Token in the address (default: a random one).", envvar="TURNWISE_VIEW_TOKEN", show_envvar=True
         ),
     ] = None,
+    tui: InTerminal = False,
     play: Environment = None,
     play_to: PlayTo = None,
     annotate: MayAnnotate = False,
@@ -62,6 +66,8 @@ def view(
 
         turnwise view ../other/runs --port 0
 
+        turnwise view --tui
+
         turnwise view --play turnwise/Apps-v2 --annotate
 
         turnwise view runs/before runs/after --export site
@@ -72,8 +78,22 @@ def view(
 
         typer.echo(write(Runs(runs or [Path("runs")]), export, episodes=export_episodes))
         return
+    if tui:
+        _in_terminal(runs)
+        return
     human = _play(play, play_to) if play is not None else None
     asyncio.run(_serve(runs, port, token, open_browser=browser, human=human, annotate=annotate))
+
+
+def _in_terminal(runs: list[Path] | None) -> None:
+    from ..view.runs import Runs
+
+    found = Runs(runs or [Path("runs")], wait=not runs)
+    try:
+        from ..view.tui import Viewer
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--tui needs {error.name!r}: pip install 'turnwise[tui]'") from None
+    Viewer(found).run()
 
 
 def _play(env: str, folder: Path | None) -> Play:

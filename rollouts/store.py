@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from ..errors import StoreError
+from .annotations import ANNOTATIONS
 from .columns import contradictions, from_table, text_in, to_table
 from .episode import Episode
 from .locks import take
@@ -59,7 +60,7 @@ class EpisodeStore:
         flush_seconds: an episode that arrives this long after the first pending one triggers a flush, so that slow
             episodes do not wait for ``flush_every`` of them.
         run: description of the run (environment, seed, policy, …), JSON-able. An existing store must agree.
-        overwrite: whether to remove the episodes of an existing store, whatever run they belong to.
+        overwrite: whether to remove an existing store's episodes and annotations, whatever run they belong to.
 
     Raises:
         StoreError: the folder is something else, is damaged, belongs to another run, or another process writes to it.
@@ -84,7 +85,7 @@ class EpisodeStore:
         self._lock = _locked(self.path)
         try:
             if overwrite:
-                for file in (*parts(self.path), self.path / MANIFEST, self.path / DISCARDED):
+                for file in (*parts(self.path), *(self.path / name for name in (MANIFEST, DISCARDED, ANNOTATIONS))):
                     file.unlink(missing_ok=True)
             self.run = _agreed(self.path, run)
             _convert(self.path)

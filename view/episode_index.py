@@ -44,6 +44,8 @@ LONGEST_STEP = 18
 """The most digits of a step; a longer number is not a step, and would not fit into the column."""
 READERS = 2
 """Threads that read parts; more would compete with a run on the same machine."""
+LATER = 4
+"""Factor of the time to read after the first call, since joining what is read costs time in each call."""
 AT_ONCE = 32
 """Parts that are read before the next look at the clock."""
 
@@ -101,7 +103,8 @@ class EpisodeIndex:
             new = [file for file, stamp in there.items() if self._read.get(file, (None,))[0] != stamp]
             if not new and self._snapshot is not None and there.keys() == self._read.keys():
                 return self._snapshot
-            unread = self._read_parts({file: there[file] for file in new}, time.monotonic() + seconds)
+            longer = LATER if self._snapshot is not None and self._snapshot.unread else 1
+            unread = self._read_parts({file: there[file] for file in new}, time.monotonic() + longer * seconds)
             self._read = {file: self._read[file] for file in there if file in self._read}
             if unread:
                 self._folder = -1

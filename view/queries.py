@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -17,7 +18,7 @@ from pyarrow import compute
 
 from ..errors import UsageError
 from ..rollouts.columns import text_in
-from .episode_index import CHOICES, PLAIN, TASK, Snapshot, leaf
+from .episode_index import CHOICES, PLAIN, READERS, TASK, Snapshot, leaf
 
 SORTED = (*PLAIN, *TASK, "turns", "step")
 """Columns by which episodes can be sorted."""
@@ -154,20 +155,28 @@ class Searcher:
         numbers, rows = snapshot.table["part"].to_numpy(), snapshot.table["row"].to_numpy()
         asked = wanted.to_numpy(zero_copy_only=False)
         mask, unsearched = np.zeros(len(numbers), bool), 0
-        end = time.monotonic() + SEARCH_SECONDS
+        files = {int(number): snapshot.files[number] for number in np.unique(numbers[asked])}
+        keys = {number: (file, file.stat().st_mtime_ns, text, find) for number, file in files.items()}
         with self._lock:
-            for number in np.unique(numbers[asked]):
-                here, file = numbers == number, snapshot.files[number]
-                key = (file, file.stat().st_mtime_ns, text, find)
-                if key not in self._found:
-                    if time.monotonic() > end:
-                        unsearched += int((here & asked).sum())
-                        continue
-                    if len(self._found) > 50_000:
-                        self._found.clear()
-                    self._found[key] = find(file, text)
-                mask[here] = self._found[key][rows[here]]
+            self._search([key for key in keys.values() if key not in self._found], time.monotonic() + SEARCH_SECONDS)
+            for number, key in keys.items():
+                here = numbers == number
+                if key in self._found:
+                    mask[here] = self._found[key][rows[here]]
+                else:
+                    unsearched += int((here & asked).sum())
         return pa.array(mask), unsearched
+
+    def _search(self, keys: Sequence[tuple[Path, int, str, Find]], end: float) -> None:
+        """Search parts in their order until a time; the first ones in any case."""
+        if len(self._found) > 50_000:
+            self._found.clear()
+        with ThreadPoolExecutor(READERS) as readers:
+            for start in range(0, len(keys), READERS):
+                if start and time.monotonic() > end:
+                    return
+                some = keys[start : start + READERS]
+                self._found |= zip(some, readers.map(lambda key: key[3](key[0], key[2]), some), strict=True)
 
 
 def contains(file: Path, text: str) -> np.ndarray[Any, Any]:

@@ -62,15 +62,19 @@ class Routes:
         self._lock = threading.Lock()
 
     async def live(self) -> Response:
+        """Follow the list of runs."""
         return _stream(live.changes(live.look_at_list(self._runs), seconds=1.0))
 
     async def live_run(self, id: str) -> Response:
+        """Follow a run's state and metrics."""
         return _stream(live.changes(live.look_at_run(self._runs, id)))
 
     def list(self) -> Response:
+        """List the runs."""
         return as_json([each.to_json() for each in self._runs.list()])
 
     def run(self, id: str) -> Response:
+        """Show a run and its settings."""
         info = self._runs.info(id)
         if info is None:
             raise HTTPException(404, "there is no such run; it may have been moved")
@@ -81,6 +85,7 @@ class Routes:
         return as_json(info.to_json() | {"about": exact(about)})
 
     def difference(self, id: str, other: str) -> Response:
+        """List the settings in which two runs differ."""
         mine, theirs = (_flat(self._runs.config(self._path(each)).get("config") or {}) for each in (id, other))
         keys = [key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key)]
         found = [{"key": key, "this": mine.get(key), "other": theirs.get(key)} for key in sorted(keys)]
@@ -97,6 +102,7 @@ class Routes:
         b_from: Step = None,
         b_to: Step = None,
     ) -> Response:
+        """Compare two stores, or some steps of them, on the tasks that both played."""
         one = self._side(a, a_store, (a_from, a_to))
         other = self._side(b, b_store, (b_from, b_to))
         try:
@@ -130,6 +136,7 @@ class Routes:
             return None
 
     def episodes(self, request: Request, id: str, store: str) -> Response:
+        """Show a page of episodes; the other parameters are its query."""
         named = request.query_params
         given = {name: [each for each in named.getlist(name) if each] for name in named if name != "store"}
         index, searcher = self._store(id, store)
@@ -137,24 +144,29 @@ class Routes:
         return as_json(asdict(replace(found, rows=exact(found.rows))))
 
     def episode(self, id: str, store: str, episode: str) -> Response:
+        """Show an episode."""
         recorded = self._episode(id, store, episode)
         found = to_json(recorded, self._tokens(id, store), shots_of(recorded, self._store(id, store)[0].path))
         noted = read_annotations(self._store(id, store)[0].path).get(episode)
         return as_json(found | {"task": exact(found["task"]), "annotation": noted and noted.to_json()})
 
     def tree(self, id: str, store: str, episode: str) -> Response:
+        """Show the forks around an episode."""
         return as_json(tree(self.snapshot(id, store), episode))
 
     def group(self, id: str, store: str, group_id: str, first: str = "") -> Response:
+        """Show the attempts at one task."""
         return as_json(group(self.snapshot(id, store), group_id, first))
 
     def text(self, id: str, store: str, episode: str, at: str, offset: int = 0) -> Response:
+        """Return more of a long text."""
         text = text_at(self._episode(id, store, episode), at)
         if text is None or offset < 0:
             raise HTTPException(404, "there is no such text in this episode")
         return as_json({"text": text[offset : offset + CHUNK], "more": max(0, len(text) - offset - CHUNK)})
 
     def image(self, id: str, store: str, episode: str, at: str) -> Response:
+        """Return an image of an episode, or a screenshot of its recording."""
         found = self.picture(id, store, episode, at)
         if found is None:
             return PlainTextResponse("there is no such image in this episode\n", 404)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,3 +140,17 @@ def look(page: Page, name: str, folder: Path | None = None) -> None:
     assert nameless == 0, "every control has a name for a screen reader"
     if folder is not None:
         page.screenshot(path=folder / f"{name}.png")
+
+
+def serious(page: Page) -> list[str]:
+    """Return what axe-core finds on a page against WCAG 2.1 A and AA, if it is serious or critical."""
+    pytest.importorskip("axe_playwright_python")
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    rules = "{runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}"
+    report = page.evaluate(f"axe.run(document, {rules})")
+    assert report["passes"], "axe has looked at the page"
+    return [
+        f"{each['id']} ({each['impact']}): {'; '.join(node['html'][:150] for node in each['nodes'][:3])}"
+        for each in report["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]

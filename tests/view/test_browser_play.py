@@ -10,7 +10,7 @@ import pytest
 from turnwise.rollouts.annotations import read_annotations
 from turnwise.rollouts.store import load_episodes
 
-from .browsing import MARKUP, PATIENCE, look, ready, viewer
+from .browsing import MARKUP, PATIENCE, look, ready, serious, viewer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,6 +32,7 @@ def test_playing_and_annotating_in_the_browser(browser: Browser, tmp_path: Path)
         page.click("button:text-is('New episode')")
         page.wait_for_selector("[data-turn='0']")
         look(page, "play")
+        assert serious(page) == []
         page.select_option("select[aria-label='Tool']", "contacts_search")
         page.fill("[data-tool='contacts_search'] label textarea >> nth=0", MARKUP)
         page.click("button:text-is('Call contacts_search')")

@@ -13,7 +13,7 @@ import pytest
 import turnwise as tw
 from turnwise.errors import StoreError, UsageError
 from turnwise.rollouts.annotations import ANNOTATIONS, annotate, read_annotations
-from turnwise.rollouts.store import load_episodes
+from turnwise.rollouts.store import EpisodeStore, load_episodes
 from turnwise.tasks.spec import Split, TaskSpec
 from turnwise.trainers.collect.demonstrations import stored
 from turnwise.view.app import build_app
@@ -182,6 +182,9 @@ async def test_a_comment_stays_with_its_episode(tmp_path: Path) -> None:
     await client.post("/api/note", json={"run": run["id"], **where})
     assert read_annotations(path) == {}, "an empty one removes it"
     assert len(load_episodes(path)) == 2, "the store is as it was"
+    annotate(path, "e", label="old")
+    EpisodeStore(path, overwrite=True).close()
+    assert read_annotations(path) == {}, "an episode of the same id that is played again is another one"
 
 
 def test_a_damaged_annotation_is_named(tmp_path: Path) -> None:
