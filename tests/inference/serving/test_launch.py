@@ -69,7 +69,9 @@ class Bench:
 
     def started(self) -> list[tuple[int, int, int]]:
         """Process, its child and port of every start."""
-        found = []
+        found: list[tuple[int, int, int]] = []
+        if not self.notes.exists():  # on a busy machine it was killed before it could note anything
+            return found
         for line in self.notes.read_text().splitlines():
             process, child, port = map(int, line.split())
             found.append((process, child, port))
