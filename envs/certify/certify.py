@@ -125,7 +125,7 @@ Outcome = tuple[Status, str, str, BaseException | None]
 
 def _outcome(law: Law, harness: Harness) -> Outcome:
     try:
-        exempt, limit = dict(harness.sample.contract.exempt), harness.sample.contract.max_seconds
+        exempt, shortest = dict(harness.sample.contract.exempt), harness.sample.contract.max_seconds
     except Exception as error:
         if type(error) is InfrastructureError:  # a server out of reach, of which no law says anything
             raise
@@ -147,8 +147,8 @@ def _outcome(law: Law, harness: Harness) -> Outcome:
     thread = threading.Thread(target=work, name=f"certify-{law.name}", daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(0.02 if limit < 1 else 0.1)
-        if harness.waited > limit and thread.is_alive():
+        thread.join(0.02 if shortest < 1 else 0.1)
+        if harness.waited > (limit := harness.limit) and thread.is_alive():
             doing, harness.doing = harness.doing, ""
             frame = sys._current_frames().get(thread.ident or 0)
             cure = harness.too_slow(doing, at(line_of_frame(frame)))
