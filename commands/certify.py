@@ -6,18 +6,23 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from gymnasium.envs.registration import load_env_creator
 
 from ..envs.certify.certify import LAWS
 from ..envs.certify.certify import certify as try_laws
 from ..envs.certify.report import Certificate, Verdict
+from ..envs.contract import Contract
 from ..envs.named import environment
 from ..envs.registry import entries, find
 from ..errors import EnvironmentDiedError, UsageError
-from ..verdicts import Status
+from ..verdicts import Status, choose
+from .certificates import CertificateFile
 from .completion import environment_ids
 from .subprocess_map import subprocess_map
 from .terminal import complain, remark, screen
@@ -50,12 +55,21 @@ def certify(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes (default: all cores).")
     ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write certificates to this file, as JSON lines, as they are finished.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Try only laws that the file of --out has not settled: new or broken ones.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check environments against the contract, and report each violation with its line, its cure and a seed.
 
     Laws that would only repeat a violation are skipped, so causes come first. Progress goes to standard error, one line
     per law. The exit code is 1 if an environment violates a law. Each environment runs in its own process.
+
+    An environment takes between seconds and the limit of --minutes, and --all takes hours: do it in parts, with --out
+    and --resume. Laws that did not fit into the time are tried in the next part, with more --minutes if necessary.
 
     Examples:
 
@@ -65,68 +79,124 @@ def certify(
 
         turnwise certify turnwise://gpu-7.example:8765/turnwise/Maze-v0
 
-        turnwise certify --all -j 2
+        turnwise certify --all --quick --minutes 4 -j 2 --out certificates.jsonl
+
+        turnwise certify --all --quick --minutes 20 -j 2 --out certificates.jsonl --resume
     """
     if laws:
         for known in LAWS:
             typer.echo(f"{known.name}: {known.about}")
         return
+    chosen = _chosen(ids or [], everything)
+    kept = _kept(out, quick, seed, resume)
+    wanted = [known.name for known in choose(law or [], {known.name: known for known in LAWS}, "law")]
+    untried = {name: kept.unsettled(name, wanted) if kept else wanted for name in chosen}
+    certificates = []
+    for name, certificate in _certified(untried, kept, quick, seed, jobs or os.cpu_count() or 1, minutes):
+        certificates.append(certificate)
+        for verdict in filter(lambda verdict: verdict.traceback, certificate.verdicts):
+            LOG.debug("%s", verdict.traceback)
+        if not as_json:
+            screen().print(str(certificate), markup=False, style=None if certificate.passed else "red")
+        if len(chosen) > FEW:
+            remark().print(f"{len(certificates)} of {len(chosen)} environments: {name}", markup=False)
+    _conclude(certificates, as_json)
+
+
+def _chosen(ids: list[str], everything: bool) -> list[str]:
+    """Return what to certify; report ids of ``--all`` whose packages are missing, or that are exempt from every law."""
     if bool(ids) == everything:
         raise UsageError("name at least one environment to certify, or use --all (not both)")
+    for name in ids:
+        environment(name)  # report a wrong name before the first check
     names = list(dict.fromkeys(ids or [entry.id for entry in entries()]))
     skipped = {name: why for name in names if everything and (why := find(name).lacks)}
     for name, why in skipped.items():
         complain(f"{name} is NOT certified: it {why}")
-    for name in ids or []:
-        environment(name)  # report a wrong name before the first check
-    certificates = []
-    chosen = [name for name in names if name not in skipped]
-    for certificate in tried(chosen, quick, law or [], seed, jobs or os.cpu_count() or 1, minutes=minutes):
-        certificates.append(certificate)
-        for verdict in certificate.verdicts:
-            if verdict.traceback:
-                LOG.debug("%s", verdict.traceback)
-        if not as_json:
-            screen().print(str(certificate), markup=False, style=None if certificate.passed else "red")
+    exempt = {name: why for name in names if everything and name not in skipped and (why := _exempt(name))}
+    for why, count in Counter(exempt.values()).items():
+        remark().print(f"{count} environments are exempt from every law: {why}", markup=False)
+    return [name for name in names if name not in skipped and name not in exempt]
+
+
+def _exempt(name: str) -> str:
+    """Return why one of Turnwise's own ids is exempt from every law; others are imported in their own process alone."""
+    entry = find(name)
+    if entry.source != "turnwise" or not isinstance(entry.entry_point, str):
+        return ""
+    try:
+        contract: Contract = getattr(load_env_creator(entry.entry_point), "contract", Contract())
+    except ImportError:  # the law ``begins`` reports it
+        return ""
+    return contract.exempt.get("all", "")
+
+
+def _kept(out: Path | None, quick: bool, seed: int, resume: bool) -> CertificateFile | None:
+    if out is not None:
+        return CertificateFile(out, [known.name for known in LAWS], quick=quick, seed=seed, resume=resume)
+    if resume:
+        raise UsageError("--resume needs the file of an earlier certification: name it with --out")
+    return None
+
+
+def _conclude(certificates: Sequence[Certificate], as_json: bool) -> None:
+    """Print the end of a certification; exit with code 1 if a law is broken."""
+    passed = sum(certificate.passed for certificate in certificates)
+    unsettled = sum(bool(certificate.unsettled) for certificate in certificates)
     if as_json:
         typer.echo(json.dumps([certificate.to_json() for certificate in certificates], indent=2))
     elif len(certificates) > 1:
-        passed = sum(certificate.passed for certificate in certificates)
-        screen().print(f"{passed} of {len(certificates)} environments are certified")
-    if not all(certificate.passed for certificate in certificates):
+        rest = f"; {unsettled} of all have laws that were not tried to the end" if unsettled else ""
+        screen().print(f"{passed} of {len(certificates)} environments are certified{rest}")
+    if passed < len(certificates):
         raise typer.Exit(1)
 
 
+def _certified(
+    untried: Mapping[str, Sequence[str]],
+    kept: CertificateFile | None,
+    quick: bool,
+    seed: int,
+    jobs: int,
+    minutes: float,
+) -> Iterator[tuple[str, Certificate]]:
+    """Yield each name with its certificate: those that a file has settled first, the others as they are finished."""
+    for name in (name for name, laws in untried.items() if kept is not None and not laws):
+        assert kept is not None
+        yield name, kept.certificate(name)
+    left = {name: laws for name, laws in untried.items() if laws}
+    for name, certificate in tried(left, quick, seed, jobs, minutes=minutes):
+        yield name, certificate if kept is None else kept.add(name, certificate)
+
+
 def tried(
-    names: list[str], quick: bool, laws: list[str], seed: int, jobs: int, *, minutes: float = 0.0
-) -> Iterator[Certificate]:
-    """Yield certificates as they are finished, each from its own process, and report each law on the way.
+    untried: Mapping[str, Sequence[str]], quick: bool, seed: int, jobs: int, *, minutes: float = 0.0
+) -> Iterator[tuple[str, Certificate]]:
+    """Yield names and certificates as they are finished, each from its own process, and report each law on the way.
 
     Args:
-        names: ids of the environments.
+        untried: laws to check, by the id of the environment.
         quick: whether to use fewer tasks and shorter episodes.
-        laws: names of the laws to check; empty for all.
         seed: first of the sampled seeds.
         jobs: number of processes at a time.
         minutes: time for each environment; 0 for no limit.
     """
-    least = 0.0 if len(names) <= FEW else SLOW
-    for (name, *_), found in subprocess_map(
-        one, [(name, quick, tuple(laws), seed, minutes, least) for name in names], jobs
-    ):
+    least = 0.0 if len(untried) <= FEW else SLOW
+    calls = [(name, quick, tuple(laws), seed, minutes, least) for name, laws in untried.items()]
+    for (name, *_), found in subprocess_map(one, calls, jobs):
         if isinstance(found, EnvironmentDiedError):
             died = Verdict("survives", "an environment does not end its process", Status.FAIL, str(found))
-            yield Certificate((died,), name)
+            yield name, Certificate((died,), name)
         elif isinstance(found, Exception):
             raise found
         else:
-            yield found
+            yield name, found
 
 
 def one(name: str, quick: bool, laws: tuple[str, ...], seed: int, minutes: float, least: float) -> Certificate:
     """Make one certificate in a child process, which imports the environment's file itself."""
     os.dup2(2, 1)  # standard output carries certificates, and an environment may print
-    numbers, total = itertools.count(1), len(laws) or len(LAWS)
+    numbers, total = itertools.count(1), len(laws)
 
     def report(verdict: Verdict) -> None:
         number = next(numbers)

@@ -1,4 +1,4 @@
-"""``turnwise endpoint``: a policy behind OpenAI's API, and what passes through it in an episode store."""
+"""``turnwise endpoint``: a policy behind the APIs of OpenAI and Anthropic, which stores what it sampled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def endpoint(
         int | None, typer.Option(min=1, help="Maximum tokens of an answer (default: the model's own setting).")
     ] = None,
 ) -> None:
-    """Serve a model to programs that use OpenAI's SDK, and record exactly what it sampled for them.
+    """Serve a model to programs that use OpenAI's or Anthropic's SDK, and record exactly what it sampled for them.
 
     All requests with the operator's key form one episode. To record an episode per attempt, a harness opens one with
     POST /episodes and ends it with POST /episodes/KEY/end and {"reward": 1.0, "success": true}; you can train on these.
@@ -50,6 +50,8 @@ def endpoint(
         turnwise endpoint --policy runs/bc/model --port 8000 --out runs/recorded
 
         OPENAI_BASE_URL=http://127.0.0.1:8000/v1 OPENAI_API_KEY=tw-... python my_agent.py
+
+        ANTHROPIC_BASE_URL=http://127.0.0.1:8000 ANTHROPIC_API_KEY=tw-... claude -p "Fix the test."
     """
     from ..service.program import chat_agent  # FastAPI, which nothing else here needs
 
@@ -78,4 +80,6 @@ async def _serve(
     address = await served.start()
     typer.echo(f"OPENAI_BASE_URL={address}/v1")
     typer.echo(f"OPENAI_API_KEY={episodes.key}")
+    typer.echo(f"ANTHROPIC_BASE_URL={address}")
+    typer.echo(f"ANTHROPIC_API_KEY={episodes.key}")
     await serve(served, episodes, stop)

@@ -57,7 +57,9 @@ Tokenizer = Annotated[
 ]
 Program = Annotated[
     str | None,
-    typer.Option(help="Program that plays and calls the policy as OpenAI's SDK would: 'python my_agent.py'."),
+    typer.Option(
+        help="Program that plays and calls the policy as OpenAI's or Anthropic's SDK would: 'python my_agent.py'."
+    ),
 ]
 MaxCost = Annotated[float | None, typer.Option(help="Spending limit for a chat API, in dollars.")]
 Prices = Annotated[

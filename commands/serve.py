@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import signal
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from ..config import describe, load_config
 from ..envs.named import environment
-from ..envs.remote.address import TOKEN, is_remote
+from ..envs.remote.address import TOKEN, is_remote, refuse_bound, served_token
 from ..errors import UsageError
 from .completion import environment_ids
 from .terminal import STOPS, remark
@@ -74,9 +73,11 @@ def serve(
 
         turnwise serve my_env.py turnwise/AppTasks-v1 --host 0.0.0.0 --capacity 32 env_timeout=60
     """
-    known = os.environ.get(TOKEN)
     if no_token and token:
         raise UsageError("choose either --token or --no-token")
+    for given in token or []:
+        refuse_bound(given)
+    known = "" if no_token or token else served_token()
     made = [] if no_token or token or known else [f"tw-{secrets.token_urlsafe(24)}"]
     tokens = [] if no_token else token or ([known] if known else made)
     overrides = [f"capacity={capacity}"] if capacity is not None else []

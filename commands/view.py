@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,13 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
-from .terminal import STOPS
+from .terminal import STOPS, remark
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from ..view.runs import Runs
 
 PORT = 8484
 HERE = "127.0.0.1"
+USUAL = Path("runs")
+"""Folder to which commands write runs, unless ``--out`` names another."""
+PAUSE = 1.0
+"""Seconds between two looks for the first run."""
 
 
 def view(
@@ -37,6 +42,7 @@ def view(
 
     Reads the folders of runs and evaluations, and writes nothing. Only this machine can open the address, and only
     with its token; for a run elsewhere, forward the port: ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer.
+    Without an argument, it waits for the first run if there is none yet.
 
     Examples:
 
@@ -46,21 +52,23 @@ def view(
 
         turnwise view ../other/runs --port 0
     """
-    from ..view.app import build_app  # FastAPI and pyarrow, which take a while
     from ..view.guard import new_token
-    from ..view.runs import Runs
 
-    secret = new_token(token)
-    app = build_app(Runs(runs or [Path("runs")]), secret)
-    asyncio.run(_serve(app, port, secret, open_browser=browser))
+    asyncio.run(_serve(runs or [], port, new_token(token), open_browser=browser))
 
 
-async def _serve(app: ASGIApp, port: int, token: str, *, open_browser: bool) -> None:
+async def _serve(folders: list[Path], port: int, token: str, *, open_browser: bool) -> None:
     from ..service.server import LoopServer
+    from ..view.app import build_app  # FastAPI and pyarrow, which take a while
+    from ..view.runs import Runs
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for kind in (signal.SIGINT, *STOPS):
         loop.add_signal_handler(kind, stop.set)
+    runs = Runs(folders) if folders else await _first_run(stop)
+    if runs is None:
+        return
+    app = build_app(runs, token)
     try:
         server = await LoopServer.open(app, host=HERE, port=port)
     except UsageError as error:
@@ -75,3 +83,20 @@ async def _serve(app: ASGIApp, port: int, token: str, *, open_browser: bool) -> 
         await stop.wait()
     finally:
         await server.close()
+
+
+async def _first_run(stop: asyncio.Event) -> Runs | None:
+    """Return the runs in the usual folder as soon as there is one; ``None`` if the viewer is to end before."""
+    from ..view.runs import Runs
+
+    waiting = False
+    while not stop.is_set():
+        try:
+            return Runs([USUAL])
+        except UsageError:
+            if not waiting:
+                remark().print(f"there is no run in {USUAL}/ yet; waiting for the first (or name another folder)")
+            waiting = True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), PAUSE)
+    return None

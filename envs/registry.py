@@ -19,7 +19,7 @@ from gymnasium.envs.registration import registry as gymnasium_registry
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .adapters.peers import PEERS, Peer, peer_of
 from .author_line import at, author_line
-from .remote.address import is_openenv, is_remote, openenv_place, remote_id
+from .remote.address import is_openenv, is_remote, meant_as_remote, openenv_place, remote_id
 
 if TYPE_CHECKING:
     from .base import TurnEnv
@@ -204,6 +204,8 @@ def find(id: str) -> Entry:
         return _entries[id]
     if (found := peer_of(id)) is not None:
         return _entry_of(id, *found)
+    if meant := meant_as_remote(id):
+        raise UnknownEnvironmentError(f"{id!r} is not an id of an environment on a server; {meant}")
     near = nearest(id, list(_entries))
     hint = f" Did you mean {', '.join(near)}?" if near else ""
     raise UnknownEnvironmentError(

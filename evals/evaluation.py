@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
@@ -258,7 +259,8 @@ async def _play(
             "replaces them"
         )
     identity = config.identity | ({"env_source": plan.source} if plan.source else {})
-    with EpisodeStore(path, run=identity, overwrite=overwrite or _replaceable(path, identity)) as store:
+    replace, new = overwrite or _replaceable(path, identity), _is_new(path)
+    with EpisodeStore(path, run=identity, overwrite=replace) as store, _removed_if_refused(store, new):
         store.discard_unscored(after_action=False)
         if len(store) and not resume:
             raise StoreError(
@@ -277,6 +279,25 @@ async def _play(
                         bar.tick()
                         if on_episode is not None:
                             on_episode(episode)
+
+
+def _is_new(path: Path) -> bool:
+    return not path.exists()
+
+
+@contextmanager
+def _removed_if_refused(store: EpisodeStore, new: bool) -> Iterator[None]:
+    """Remove a new store that an error leaves without any episode: a refused evaluation is not an interrupted one."""
+    try:
+        yield
+    except SpendingCapError:
+        raise
+    except Exception:
+        if new and not len(store):
+            shutil.rmtree(store.path, ignore_errors=True)
+            with suppress(OSError):  # the folder of the evaluation holds something else
+                store.path.parent.rmdir()
+        raise
 
 
 def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Services: programs that act through the API of OpenAI.
+"""Services: programs that act through the APIs of OpenAI and Anthropic.
 
 ``__all__`` is public, and imported on first use. Everything else in this folder is internal and may change.
 """

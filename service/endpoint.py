@@ -1,4 +1,4 @@
-"""``Endpoint``: one OpenAI-compatible server for any number of episodes, each with its own key."""
+"""``Endpoint``: one server with the APIs of OpenAI and Anthropic for any number of episodes, each with its own key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from ..envs.messages import Action, ToolCall
 from ..errors import RequestError, UsageError
-from . import chat
+from . import anthropic_messages, chat
 from .incoming import GONE, ClientGone, read_json, unless_gone
 from .recorder import Recorder
 from .requests import called, read_chat
@@ -22,6 +22,7 @@ from .server import LoopServer
 
 T = TypeVar("T")
 KEY_BYTES = 24
+MESSAGES = "/v1/messages"
 
 
 class World(Protocol):
@@ -61,8 +62,9 @@ class Client:
 class Endpoint:
     """HTTP server, started by the first client in the running event loop, and closed with that loop at the latest.
 
-    Every request names its episode by a key that cannot be guessed: as a bearer token (``Authorization``), or in the
-    path, ``/episodes/{key}/v1/…``, for a program that accepts only a URL. A key is valid for one episode.
+    Every request names its episode by a key that cannot be guessed: as a bearer token (``Authorization``), as
+    ``x-api-key``, or in the path, ``/episodes/{key}/v1/…``, for a program that accepts only a URL. A key is valid for
+    one episode.
 
     Args:
         model: name of the policy; clients may request any name.
@@ -116,11 +118,12 @@ class Endpoint:
             RequestError: the key is unknown.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        key = request.path_params.get("key") or (token.strip() if scheme.lower() == "bearer" else "")
+        bearer = token.strip() if scheme.lower() == "bearer" else ""
+        key = request.path_params.get("key") or request.headers.get("x-api-key") or bearer
         if key not in self._clients:
             raise RequestError(
                 "the API key does not belong to a running episode; use the one that the program received in "
-                "OPENAI_API_KEY",
+                "OPENAI_API_KEY or ANTHROPIC_API_KEY",
                 status=401,
                 code="invalid_api_key",
             )
@@ -136,8 +139,11 @@ class _Routes:
     async def models(self, request: Request) -> Response:
         """``GET /v1/models``."""
         self._endpoint.client(request)
-        model = {"id": self._endpoint.model, "object": "model", "created": 0, "owned_by": "turnwise"}
-        return JSONResponse({"object": "list", "data": [model]})
+        name = self._endpoint.model
+        model = {"id": name, "object": "model", "created": 0, "owned_by": "turnwise"}  # what OpenAI's clients read
+        model |= {"type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}  # and Anthropic's
+        ends = {"has_more": False, "first_id": name, "last_id": name}
+        return JSONResponse({"object": "list", "data": [model], **ends})
 
     async def chat(self, request: Request) -> Response:
         """``POST /v1/chat/completions``."""
@@ -158,6 +164,19 @@ class _Routes:
         if turned.asked.stream:
             return _stream(events(made))
         return JSONResponse(made)
+
+    async def messages(self, request: Request) -> Response:
+        """``POST /v1/messages``."""
+        client, body = await self._read(request)
+        asked = anthropic_messages.read_messages(body)
+        answer = await self._sampled(request, client, client.recorder.answer(asked))
+        made = anthropic_messages.message(answer, model=self._endpoint.model)
+        return _stream(anthropic_messages.events(made)) if asked.stream else JSONResponse(made)
+
+    async def count_tokens(self, request: Request) -> Response:
+        """``POST /v1/messages/count_tokens``; nothing of it is recorded."""
+        client, body = await self._read(request)
+        return JSONResponse({"input_tokens": client.recorder.count(anthropic_messages.read_messages(body))})
 
     async def look(self, request: Request) -> Response:
         """``GET …/env``."""
@@ -197,6 +216,8 @@ def _application(endpoint: Endpoint) -> FastAPI:
         app.add_api_route(f"{before}/v1/models", routes.models, methods=["GET"])
         app.add_api_route(f"{before}/v1/chat/completions", routes.chat, methods=["POST"])
         app.add_api_route(f"{before}/v1/responses", routes.responses, methods=["POST"])
+        app.add_api_route(f"{before}{MESSAGES}", routes.messages, methods=["POST"])
+        app.add_api_route(f"{before}{MESSAGES}/count_tokens", routes.count_tokens, methods=["POST"])
         app.add_api_route(f"{before}/env", routes.look, methods=["GET"])
         app.add_api_route(f"{before}/env", routes.act, methods=["POST"])
         app.add_api_route(f"{before}/tools/{{name}}", routes.tool, methods=["POST"])
@@ -219,7 +240,7 @@ def _stream(lines: Iterable[str]) -> Response:
 
 
 async def _explained(request: Request, error: Exception) -> Response:
-    """Return an error in the format of OpenAI's clients."""
+    """Return an error in the format of OpenAI's clients, or of Anthropic's on their routes."""
     status, param, code = 500, None, "internal_error"
     if isinstance(error, RequestError):
         status, param, code = error.status, error.param, error.code
@@ -230,6 +251,8 @@ async def _explained(request: Request, error: Exception) -> Response:
     elif isinstance(error, ClientGone):
         return Response(status_code=GONE)
     message = f"{request.method} {request.url.path}: {error.detail}" if isinstance(error, HTTPException) else str(error)
+    if MESSAGES in request.url.path:
+        return JSONResponse(anthropic_messages.error_body(status, message, code), status_code=status)
     kind = "invalid_request_error" if status < 500 else "server_error"
     return JSONResponse({"error": {"message": message, "type": kind, "param": param, "code": code}}, status_code=status)
 

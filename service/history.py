@@ -82,14 +82,7 @@ class History:
         line = self._fitting(key, entries)
         known = len(line.entries) if line is not None else 0
         if line is None:
-            rendering = self._template.bind(tools)
-            if not rendering.shows_tools:
-                raise RequestError(
-                    "the policy's chat template does not show tools; describe them in a system message, or use a model "
-                    "whose template has tools",
-                    param="tools",
-                )
-            line = _Line(key, (), Transcript(rendering, follow_template=self._follow))
+            line = _Line(key, (), self._transcript(tools))
             self._lines = [*self._lines[1 - REMEMBERED :], line]
         try:
             ids = line.transcript.prompt(entries)
@@ -99,6 +92,26 @@ class History:
         line.entries = tuple(entries)
         new = messages if known == 0 else [entry for entry in entries[known:] if isinstance(entry, Message)]
         return Prompt(ids, tuple(new), place)
+
+    def preview(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> tuple[int, ...]:
+        """Return the ids that the policy would read as a new row, and keep nothing.
+
+        Raises:
+            RequestError: the chat template would not show the tools.
+            ModelError: the chat template refuses the messages.
+        """
+        entries = [self._said.get(_key(each), each) if each.role == "assistant" else each for each in messages]
+        return self._transcript(tools).prompt(entries)
+
+    def _transcript(self, tools: Sequence[Mapping[str, Any]]) -> Transcript:
+        rendering = self._template.bind(tools)
+        if not rendering.shows_tools:
+            raise RequestError(
+                "the policy's chat template does not show tools; describe them in a system message, or use a model "
+                "whose template has tools",
+                param="tools",
+            )
+        return Transcript(rendering, follow_template=self._follow)
 
     def said(self, prompt: Prompt, utterance: Utterance, reply: Message) -> None:
         """Store the policy's answer at a node, under the message that the client received for it."""

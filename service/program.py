@@ -27,7 +27,7 @@ LONGEST_TASK = 100_000
 
 
 class ProgramAgent(ChatAgent):
-    """A chat agent whose episodes are played by a program that calls a model as OpenAI's SDK does.
+    """A chat agent whose episodes are played by a program that calls a model as OpenAI's or Anthropic's SDK does.
 
     Each episode starts the program with these environment variables, and it ends before the episode's record is sealed:
 
@@ -35,6 +35,8 @@ class ProgramAgent(ChatAgent):
         the policy, as a model of the chat completions and the responses API, for this episode only.
     ``OPENAI_MODEL``
         a name for the policy; any other works too.
+    ``ANTHROPIC_BASE_URL``, ``ANTHROPIC_API_KEY``, ``ANTHROPIC_MODEL``
+        the same for programs that call Anthropic's Messages API.
     ``TURNWISE_ENV_URL``, ``TURNWISE_TOOLS_URL``
         the environment: ``GET`` shows the current observation, ``POST`` takes an action; ``POST …/NAME`` calls one
             tool.
@@ -196,6 +198,9 @@ class ProgramSession:
             "OPENAI_BASE_URL": f"{address}/v1",
             "OPENAI_API_KEY": self._key,
             "OPENAI_MODEL": endpoint.model,
+            "ANTHROPIC_BASE_URL": address,
+            "ANTHROPIC_API_KEY": self._key,
+            "ANTHROPIC_MODEL": endpoint.model,
             "TURNWISE_ENV_URL": f"{own}/env",
             "TURNWISE_TOOLS_URL": f"{own}/tools",
             "TURNWISE_TASK": task,
@@ -246,7 +251,7 @@ class ProgramSession:
         if not said and not self._pending:
             raise ProgramFailedError(
                 f"{self._who()} ended without requesting an answer, taking a step or printing anything; programs read "
-                "OPENAI_BASE_URL, OPENAI_API_KEY and TURNWISE_ENV_URL from their environment"
+                "OPENAI_BASE_URL and OPENAI_API_KEY (or ANTHROPIC_…), and TURNWISE_ENV_URL, from their environment"
             )
         return Action(said)
 

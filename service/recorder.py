@@ -47,6 +47,7 @@ class Answer:
         read: number of tokens that the policy read.
         sampled: number of tokens that it sampled.
         tokens: sampled tokens, if the client requested them.
+        stopped_by: the client's stop text that ended it, if one did.
     """
 
     number: int
@@ -57,6 +58,7 @@ class Answer:
     read: int
     sampled: int
     tokens: tuple[Token, ...]
+    stopped_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,15 @@ class Recorder:
         reason: FinishReason = "tool_calls" if reply.tool_calls else decoded.reason
         tokens = self._tokens(decoded) if asked.logprobs else ()
         sizes = len(prompt.ids), len(utterance.ids)
-        return Answer(number, int(time.time()), reply, thoughts, reason, *sizes, tokens)
+        return Answer(number, int(time.time()), reply, thoughts, reason, *sizes, tokens, decoded.stopped_by)
+
+    def count(self, asked: ChatRequest) -> int:
+        """Return the number of tokens that the policy would read; nothing is sampled or recorded.
+
+        Raises:
+            RequestError: the request is invalid; the message is for the client.
+        """
+        return len(self._history.preview(asked.messages, asked.tools))
 
     def end(self, why: str) -> None:
         """Stop answering: cancel running samples, and refuse new requests.
@@ -201,6 +211,7 @@ class _Decoded:
     text: str
     closed: bool
     reason: Literal["stop", "length"]
+    stopped_by: str | None = None
 
 
 def _cut(template: ChatTemplate, completion: Completion, stops: tuple[str, ...]) -> _Decoded:
@@ -221,11 +232,11 @@ def _cut(template: ChatTemplate, completion: Completion, stops: tuple[str, ...])
 
     size = bisect_left(range(len(ids) + 1), True, key=stopped)
     text = template.decode(ids[:size])
-    first = min(place for stop in stops if (place := text.find(stop)) >= 0)
+    first, by = min((place, stop) for stop in stops if (place := text.find(stop)) >= 0)
     kept = Completion(
         ids[:size], completion.logprobs[:size], completion.versions[:size], Finish.STOP, completion.seconds
     )
-    return _Decoded(kept, text[:first], False, "stop")
+    return _Decoded(kept, text[:first], False, "stop", by)
 
 
 def _sampled(prompt: Prompt, completion: Completion, action: Action, thoughts: str, seconds: float) -> Sampled:

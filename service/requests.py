@@ -135,7 +135,7 @@ def read_chat(body: Any) -> ChatRequest:
         temperature=read_number(given, "temperature"),
         max_tokens=limit if limit is None else whole_number(limit, "max_tokens"),
         seed=None if given.get("seed") is None else whole_number(given["seed"], "seed", least=None),
-        stop=_stops(given.get("stop")),
+        stop=stop_texts(given.get("stop"), "stop"),
         stream=flag(given, "stream"),
         stream_usage=flag(given.get("stream_options") or {}, "include_usage"),
         logprobs=flag(given, "logprobs"),
@@ -307,8 +307,13 @@ def _described(entry: Any, where: str) -> Mapping[str, Any]:
     return dict(entry)
 
 
-def _stops(value: Any) -> tuple[str, ...]:
+def stop_texts(value: Any, name: str) -> tuple[str, ...]:
+    """Return the texts before which a completion ends.
+
+    Raises:
+        RequestError: one is empty or no text, or there are too many.
+    """
     stops = [value] if isinstance(value, str) else value or []
     if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops) or len(stops) > 16:
-        raise RequestError("stop must be a string or a list of up to 16 strings, none of them empty", param="stop")
+        raise RequestError(f"{name} must be a string or a list of up to 16 strings, none of them empty", param=name)
     return tuple(stops)

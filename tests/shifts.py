@@ -13,13 +13,14 @@ import random
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from .long_tests import IN_CORE, IN_SHIFTS
 
-SHIFTS = 6
+SHIFTS = 10
 KNOWN = pytest.StashKey[frozenset[str]]()
 """Names of all collected tests, before others' shifts are deselected, and keys of their shifts."""
 CHOICES = ("all", "core", "commit", *(str(number) for number in range(1, SHIFTS + 1)))
@@ -45,8 +46,31 @@ def sampled(items: Sequence[T], count: int, *, key: str) -> list[T]:
         count: how many to draw; all items if there are no more.
         key: makes the draw independent of other draws, e.g. the name of the test.
     """
-    chosen = random.Random(f"{SEED} {key}").sample(range(len(items)), min(count, len(items)))
-    return [items[index] for index in sorted(chosen)]
+    return [items[index] for index in _drawn(len(items), count, key)]
+
+
+def core_sample(items: Sequence[Any], count: int, *, key: str, ids: Sequence[str] | None = None) -> list[ParameterSet]:
+    """Parametrize a test so that the core tries a sample, drawn by the seed of the run, and shifts try the rest.
+
+    Args:
+        items: values of the parameter, or tuples of values of several parameters.
+        count: how many the core tries.
+        key: makes the draw independent of other draws.
+        ids: names of the items; pytest's own if None.
+    """
+    drawn = set(_drawn(len(items), count, key))
+    return [
+        pytest.param(
+            *(item if isinstance(item, tuple) else (item,)),
+            id=None if ids is None else ids[index],
+            marks=() if index in drawn else pytest.mark.shift,
+        )
+        for index, item in enumerate(items)
+    ]
+
+
+def _drawn(length: int, count: int, key: str) -> list[int]:
+    return sorted(random.Random(f"{SEED} {key}").sample(range(length), min(count, length)))
 
 
 def dealt_out(seconds: Mapping[str, float]) -> dict[str, int]:

@@ -7,6 +7,7 @@ import re
 import sys
 import types
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
+@cache
 def options(command: str) -> set[str]:
     """The options that a command takes."""
     group = typer.main.get_command(build_app())

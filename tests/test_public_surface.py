@@ -30,8 +30,9 @@ from .test_structure import FACADES, ROOT, tree
 PACKAGES = ["turnwise", *(f"turnwise.{facade}" for facade in sorted(FACADES))]
 NAMES = [(package, name) for package in PACKAGES for name in importlib.import_module(package).__all__]
 HEAVY = {
-    "aiohttp", "docker", "fastapi", "matplotlib", "mcp", "openai", "pandas", "playwright", "pyarrow", "ray", "rich",
-    "scipy", "tensorboard", "torch", "transformers", "typer", "vllm",
+    "aiohttp", "anyio", "asyncio", "docker", "fastapi", "httpx", "matplotlib", "mcp", "openai", "pandas", "playwright",
+    "pyarrow", "pydantic", "ray", "rich", "scipy", "tensorboard", "torch", "transformers", "typer", "vllm",
+    "websockets",
 }  # fmt: skip
 """Packages that no facade may import before one of its names is used."""
 PUBLIC = re.compile(rf"turnwise(\.({'|'.join(sorted(FACADES))}|errors))?")
@@ -107,6 +108,17 @@ def test_importing_a_facade_is_light(package: str) -> None:
     code = f"import sys, {package}; dir({package}); print(*{HEAVY!r} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not found, f"import {package} also imports {found}"
+
+
+def test_importing_turnwise_adds_only_the_standard_library_to_gymnasium() -> None:
+    """No clock: the number of modules is what makes an import slow (``benchmarks/import_time.py`` has the times)."""
+    code = "import sys, gymnasium; before = set(sys.modules); import turnwise; print(*sys.modules.keys() - before)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    others = {name.partition(".")[0] for name in found} - sys.stdlib_module_names
+    others = {name for name in others if not name.startswith("_sysconfigdata")}
+    assert others == {"turnwise"}, f"import turnwise also imports {sorted(others - {'turnwise'})}"
+    own = sorted(name for name in found if name.partition(".")[0] == "turnwise")
+    assert len(own) < 25, f"import turnwise needs its registry and no environment, but imports {own}"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

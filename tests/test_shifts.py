@@ -28,7 +28,7 @@ class FakeItem:
 
 
 CORE = [FakeItem(f"core {number}") for number in range(5)]
-LONG = [FakeItem(f"long {number}", marked=True) for number in range(40)]
+LONG = [FakeItem(f"long {number}", marked=True) for number in range(100)]
 SHARED = [FakeItem(f"shared {number}", marked=True, key="one server") for number in range(5)]
 
 
@@ -63,16 +63,9 @@ def test_every_shift_is_played_by_some_commit() -> None:
 def test_the_longest_tests_are_dealt_out_evenly() -> None:
     seconds = [sum(IN_SHIFTS[key] for key in DEALT if DEALT[key] == number) for number in NUMBERS]
     assert max(seconds) - min(seconds) <= 0.2 * max(seconds), f"seconds of the longest tests by shift: {seconds}"
-    assert dealt_out(dict(zip("abcdefgh", (9, 8, 7, 6, 5, 3, 3, 2), strict=True))) == {
-        "a": 1,
-        "b": 2,
-        "c": 3,
-        "d": 4,
-        "e": 5,
-        "f": 6,
-        "g": 6,
-        "h": 5,
-    }
+    numbers = [*NUMBERS, SHIFTS, SHIFTS - 1]
+    full = {chr(97 + place): float(SHIFTS + 2 - place) for place in range(SHIFTS)}
+    assert dealt_out(full | {"y": 2.0, "z": 1.0}) == dict(zip([*full, "y", "z"], numbers, strict=True))
     assert all(shift_named(key) == DEALT[key] for key in IN_SHIFTS)
 
 

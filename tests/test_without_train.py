@@ -95,6 +95,7 @@ for name in {light!r}:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_environments_are_listed_certified_and_evaluated(folder: Path) -> None:
     script = """
 run("--help")

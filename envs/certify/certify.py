@@ -18,7 +18,7 @@ from ...errors import InfrastructureError, TurnwiseError
 from ...verdicts import NotApplicable, Status, choose, describe
 from ..author_line import at, author_line, author_traceback, line_of_frame, noted
 from ..base import TurnEnv
-from .findings import Broken
+from .findings import Broken, OutOfTime
 from .harness import QUICK, Effort, Harness
 from .law import Law
 from .laws_attacks import ATTACK_LAWS
@@ -85,7 +85,8 @@ def certify(
             barred = f"the time of {(seconds or 0) / 60:g} minutes was used up; allow more --minutes"
         share = GATE_SHARE if law.gate else SHARE / (len(chosen) - number)
         harness.until = clock() + min(share, 1.0) * (ends - clock())
-        verdict = Verdict(law.name, law.about, Status.SKIP, barred) if barred else tried(law, harness)
+        skipped = Verdict(law.name, law.about, Status.SKIP, barred, unsettled=True)
+        verdict = skipped if barred else tried(law, harness)
         if law.gate and verdict.status is Status.FAIL:
             barred = f"{law.name} is broken, and they would only repeat that; they are tried once it holds"
         verdicts.append(verdict)
@@ -108,7 +109,8 @@ def tried(law: Law, harness: Harness) -> Verdict:
     began = harness.clock()
     status, reason, reproduce, error = _outcome(law, harness)
     harness.release()
-    if error is not None and (where := author_line(error)):
+    unsettled = silent = isinstance(error, OutOfTime) or type(error) is InfrastructureError
+    if status is Status.FAIL and error is not None and (where := author_line(error)):
         reported = harness.raised.setdefault(f"{type(error).__name__} at {where}", law.name)
         if reported != law.name:
             status, reason, reproduce = (
@@ -116,8 +118,9 @@ def tried(law: Law, harness: Harness) -> Verdict:
                 f"it met the error that {reported} reports; try it without that",
                 "",
             )
-    shown = author_traceback(error) if error is not None else ""
-    return Verdict(law.name, law.about, status, reason, reproduce, harness.clock() - began, shown)
+            unsettled = True
+    shown = author_traceback(error) if error is not None and not silent else ""
+    return Verdict(law.name, law.about, status, reason, reproduce, harness.clock() - began, shown, unsettled)
 
 
 Outcome = tuple[Status, str, str, BaseException | None]
@@ -160,9 +163,9 @@ def _read(error: BaseException) -> Outcome:
     if isinstance(error, Broken):
         return Status.FAIL, str(error), error.reproduce, error.__cause__
     if isinstance(error, NotApplicable):
-        return Status.SKIP, str(error), "", None
+        return Status.SKIP, str(error), "", error if isinstance(error, OutOfTime) else None
     if type(error) is InfrastructureError:  # a server that is full or out of reach; what it plays raises a subclass
-        return Status.SKIP, f"the server could not be asked: {error}", "", None
+        return Status.SKIP, f"the server could not be asked: {error}", "", error
     return Status.FAIL, _describe(error), "", error
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ...verdicts import Status, Verdicts
@@ -23,6 +24,7 @@ class Verdict:
         reproduce: the call that shows it again; empty where none is needed.
         seconds: how long it took to try.
         traceback: the environment's own traceback, where it raised.
+        unsettled: whether a skipped law may still be broken: time ran out, or another finding was in the way.
     """
 
     law: str
@@ -32,6 +34,13 @@ class Verdict:
     reproduce: str = ""
     seconds: float = 0.0
     traceback: str = ""
+    unsettled: bool = False
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Verdict:
+        """Return the verdict that ``Certificate.to_json`` wrote; unknown fields are ignored."""
+        known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
+        return cls(**{**known, "status": Status(known["status"])})
 
     def __str__(self) -> str:
         head = f"{self.status.upper():4}  {self.law}"
@@ -59,6 +68,11 @@ class Certificate(Verdicts[Verdict]):
     def broken(self) -> tuple[str, ...]:
         """The names of the broken laws."""
         return tuple(verdict.law for verdict in self.failed)
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """The names of the laws that were skipped and may still be broken."""
+        return tuple(verdict.law for verdict in self.verdicts if verdict.unsettled)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict."""

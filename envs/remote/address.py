@@ -119,6 +119,16 @@ def token_variable(id: str) -> dict[str, str]:
     return {TOKEN: f"{address._place}={address.token}"} if address.token else {}
 
 
+def meant_as_remote(id: str) -> str:
+    """Return advice for the address of a server where an id belongs, such as ``ws://host:port/ID``; else ``""``."""
+    scheme, found, rest = id.partition("://")
+    tls = {"ws": False, "http": False, "wss": True, "https": True}.get(scheme)
+    if not found or tls is None:
+        return ""
+    place, _, env = rest.partition("/")
+    return f"write {'turnwise+tls' if tls else 'turnwise'}://{place}/{env or 'turnwise/Maze-v0'}"
+
+
 def server_address(url: str) -> Address:
     """Return the server of ``ws://host:port``; ``http://`` means the same.
 
@@ -150,6 +160,30 @@ def _parsed(url: str, schemes: dict[str, bool]) -> tuple[Address, str]:
     if port is None and not (tls or parts.scheme == "http"):
         raise UsageError(f"{url!r} names no port; {known}")
     return Address(parts.hostname, port or (443 if tls else 80), tls), parts.path.strip("/")
+
+
+def served_token() -> str:
+    """Return the token of ``TURNWISE_TOKEN`` for a server that starts here, or an empty text.
+
+    Raises:
+        UsageError: all its tokens belong to servers that it names.
+    """
+    bound, free = _from_environment()
+    if bound and not free:
+        raise UsageError(
+            f"{TOKEN} only has tokens for {', '.join(bound)}, which clients use; choose this server's with --token"
+        )
+    return free
+
+
+def refuse_bound(token: str) -> None:
+    """Refuse ``host:port=token`` where a token of this machine's own server belongs.
+
+    Raises:
+        UsageError: it names a server.
+    """
+    if match := BOUND.fullmatch(token):
+        raise UsageError(f"a server's own token names no server: write --token without {match[1]}=")
 
 
 def _from_environment() -> tuple[dict[str, str], str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
 import weakref
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from ...errors import EnvironmentDiedError, EnvironmentFailedError, InfrastructureError, RequestError, UsageError
 from .address import Address
 from .frames import PATH, PROTOCOL, Hello, Verb, decode, encode
-from .problems import raised
+from .problems import raised, unreachable
 
 RESEND = 10.0
 """Seconds without an answer after which a request is sent again."""
@@ -203,22 +202,17 @@ class Connection:
         except InvalidStatus as error:
             raise self._refused(error.response.status_code) from None
         except (OSError, WebSocketException, TimeoutError) as error:
-            raise self._unreachable(error) from None
+            raise unreachable(self.address, error) from None
         try:
             async with asyncio.timeout(OPENING):
                 self._state.hello = self._greeted(await socket.recv())
         except BaseException as error:
             socket.transport.abort()
             if isinstance(error, OSError | WebSocketException | TimeoutError):
-                raise self._unreachable(error) from None
+                raise unreachable(self.address, error) from None
             raise
         self._state.socket = socket
         return socket
-
-    def _unreachable(self, error: Exception) -> InfrastructureError:
-        code = getattr(error, "errno", None)
-        why = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
-        return InfrastructureError(f"cannot reach {self.address}: {why}; is `turnwise serve` running there?")
 
     def _refused(self, status: int) -> Exception:
         if status == 401:
@@ -228,7 +222,8 @@ class Connection:
             return UsageError(f"{self.address} refuses this client (HTTP 403 for {PATH}); {hint}")
         if status == 429 or status >= 500 or self._state.hello is not None:  # a proxy answers while a server restarts
             return InfrastructureError(f"{self.address} accepts no further connection now (HTTP {status})")
-        return UsageError(f"{self.address} is not an environment server of Turnwise (HTTP {status} for {PATH})")
+        tls = "; if it speaks TLS, write wss:// or turnwise+tls://" if status == 400 and not self.address.tls else ""
+        return UsageError(f"{self.address} is not an environment server of Turnwise (HTTP {status} for {PATH}){tls}")
 
     def _greeted(self, text: str | bytes) -> Hello:
         try:
@@ -237,7 +232,7 @@ class Connection:
             frame = {}
         data = frame.get("data") or {}
         if frame.get("event") != "hello" and self._state.hello is not None:
-            raise self._unreachable(WebSocketException("its first frame is not that of an environment server"))
+            raise unreachable(self.address, WebSocketException("its first frame is not that of an environment server"))
         if frame.get("event") != "hello" or data.get("protocol") != PROTOCOL:
             theirs = data.get("protocol", "no")
             raise UsageError(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Mapping
 from typing import Any
+
+from websockets.exceptions import InvalidMessage
 
 from ...errors import (
     ContractError,
@@ -16,6 +20,7 @@ from ...errors import (
     UnknownEnvironmentError,
     UsageError,
 )
+from .address import Address
 
 KINDS: dict[str, type[Exception]] = {
     "task": TaskError,
@@ -67,6 +72,26 @@ def raised(problem: Mapping[str, Any], server: str) -> Exception:
     """Return the exception that the client raises for an ``error``."""
     kind, message = str(problem.get("kind")), str(problem.get("message"))
     return KINDS.get(kind, EnvironmentFailedError)(f"{server}: {message}")
+
+
+def unreachable(address: Address, error: Exception) -> InfrastructureError:
+    """Return the error of a client that gets no connection, in one line.
+
+    Args:
+        address: the server.
+        error: exception of the socket, of TLS, or of the handshake.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = f"its certificate is not accepted ({error.verify_message})"
+    elif isinstance(error, ssl.SSLError | InvalidMessage):  # mostly, only one side speaks TLS
+        other = Address(address.host, address.port, tls=not address.tls)
+        found, cure = ("no TLS", "without TLS") if address.tls else ("no HTTP", "if it speaks TLS")
+        why = f"{found} there; {cure}, write {other} or {other.id_of('ID')}"
+    else:
+        code = getattr(error, "errno", None)
+        known = os.strerror(code) if isinstance(code, int) and code > 0 else str(error) or type(error).__name__
+        why = f"{known}; is `turnwise serve` running there?"
+    return InfrastructureError(f"cannot reach {address}: {why}")
 
 
 def one_line(text: str) -> str:

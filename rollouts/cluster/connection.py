@@ -23,6 +23,8 @@ LOG = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 ANSWER = 10.0
 """Seconds for the head of a cluster to accept a connection."""
+GREETING, SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), 4
+"""Bytes with which a client of gRPC begins, and the kind of frame with which a server answers (RFC 9113, 3.4)."""
 FOLDER = "turnwise-ray-"
 QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": False}
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
@@ -95,10 +97,11 @@ class ClusterConnection:
     def _join(self) -> None:
         address = self._config.address
         start = "start one with `ray start --head`, or set rollouts.address = 'local'"
-        host, colon, port = address.removeprefix("ray://").rpartition(":")
+        head = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
+        host, colon, port = head.removeprefix("ray://").rpartition(":")
         try:
-            if colon and port.isdigit():  # Ray itself would try for two minutes
-                socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
+            if colon and port.isdigit():
+                _check_head(host.strip("[]"), int(port))
             ray.init(address=address, **{**QUIET, "include_dashboard": None})
         except RuntimeError as error:
             self.close()
@@ -124,6 +127,21 @@ class ClusterConnection:
         if not any(all(node.get(name, 0.0) >= amount for name, amount in needs.items()) for node in nodes):
             wanted = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
             raise UsageError(f"no node of the cluster has {wanted}, which rollouts.resources asks for one worker")
+
+
+def _check_head(host: str, port: int) -> None:
+    """Check that a head answers. Ray itself would try for minutes, and write lines of its own on standard error.
+
+    Raises:
+        OSError: there is none, or it is something else.
+    """
+    with socket.create_connection((host, port), timeout=ANSWER) as peer:
+        if os.environ.get("RAY_USE_TLS", "0") != "0":  # which begins differently
+            return
+        peer.sendall(GREETING)
+        answer = peer.makefile("rb").read(9)
+        if len(answer) < 9 or answer[3] != SETTINGS:
+            raise ConnectionError("the program that listens there is not the head of a Ray cluster")
 
 
 def _internal(resource: str) -> bool:

@@ -22,9 +22,9 @@ from .settings import ServeConfig
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 FAILED = 256
-"""Number of failed episodes that say why they failed; older ones are forgotten, so that a flood fills no memory."""
+"""Number of failed episodes whose reason is kept; a limit, so that a flood of them cannot fill the memory."""
 REMEMBERED = 10_000
-"""Number of closed episodes whose ids are refused, so that a late frame does not start them again."""
+"""Number of closed episodes whose ids are refused, so that a late frame cannot start them again."""
 
 
 class Episodes:
@@ -58,25 +58,25 @@ class Episodes:
         """Start an episode; the same request again gets the same answer.
 
         Args:
-            client: client.
-            id: id of the episode.
-            served: environment.
-            task: task.
+            client: digest of the client's token.
+            id: id of the episode, as the client sent it.
+            served: environment to play.
+            task: task to reset to.
             wait: maximum seconds to wait for a place.
-            connection: connection of the request.
-            waits: function to call if the request waits for a place; what it raises refuses the request.
+            connection: connection on which the request arrived.
+            waits: called if the request has to wait for a place; an exception from it refuses the request.
         """
         known = self._open.get(id) if isinstance(id, str) else None
         if known is None:
             known = self._added(id, client, served, task, connection)
-            known.begun = self._call(known, self._begin(known, wait, waits))
+            known.opening = self._call(known, self._begin(known, wait, waits))
         elif known.client != client or known.served is not served or known.task != task:
             raise RequestError("this episode was started with another task", code="conflict")
         elif known.waiting:
             waits()
         self._touch(known, connection)
-        assert known.begun is not None
-        return await _shared(known.begun)
+        assert known.opening is not None
+        return await _shared(known.opening)
 
     async def step(self, episode: ServedEpisode, turn: int, action: Action) -> dict[str, Any]:
         """Take the action of a turn, once: the last turn again gets the same answer."""
@@ -104,9 +104,9 @@ class Episodes:
         """Start another episode in the same state; the same request again does nothing."""
         known = self._open.get(id) if isinstance(id, str) else None
         if known is None:
-            made = self._added(id, episode.client, episode.served, episode.task, connection)
-            made.parent = episode.id
-            made.begun = episode.forks[id] = self._call(made, self._fork(episode, made))
+            child = self._added(id, episode.client, episode.served, episode.task, connection)
+            child.parent = episode.id
+            child.opening = episode.forks[id] = self._call(child, self._fork(episode, child))
         elif id not in episode.forks:
             raise RequestError("this id belongs to another episode", code="conflict")
         return await _shared(episode.forks[id])
@@ -127,10 +127,10 @@ class Episodes:
         """End an episode, if it is open."""
         episode = self._open.get(id) if isinstance(id, str) else None
         if episode is not None and episode.client == client:
-            await asyncio.shield(self._run(self._end(episode)))  # a connection that breaks now must not stop it
+            await asyncio.shield(self._run(self._end(episode)))  # even if the connection breaks now
 
     def detach(self, connection: object) -> None:
-        """Note that a connection is broken: its episodes wait for their client."""
+        """Detach the episodes of a broken connection; they wait for their client."""
         for episode in self._open.values():
             if episode.connection is connection:
                 episode.connection, episode.touched = None, _now()
@@ -140,7 +140,7 @@ class Episodes:
         await asyncio.gather(*(self._end(e) for e in list(self._open.values()) if e.connection is connection))
 
     async def sweep(self) -> None:
-        """End the episodes whose client has left, or has sent nothing, for too long."""
+        """End episodes whose client is disconnected, or silent, for too long."""
         now = _now()
         for episode in list(self._open.values()):
             limit = self._config.reattach if episode.connection is None else self._config.idle
@@ -155,7 +155,7 @@ class Episodes:
         await asyncio.gather(*(self._end(episode) for episode in list(self._open.values())))
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    # -- the inside -----------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------------
 
     def _added(self, id: Any, client: str, served: Served, task: TaskSpec, connection: object) -> ServedEpisode:
         if not isinstance(id, str) or not EPISODE.fullmatch(id):
@@ -171,7 +171,7 @@ class Episodes:
             episode.connection = connection
 
     def _call(self, episode: ServedEpisode, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start work that a broken socket does not end."""
+        """Start a task that survives a broken socket."""
         task = asyncio.create_task(work)
         episode.calls.add(task)
         task.add_done_callback(episode.calls.discard)
@@ -208,41 +208,41 @@ class Episodes:
                 await self._vacate(episode)
         return stepped_to_json(stepped)
 
-    async def _fork(self, episode: ServedEpisode, made: ServedEpisode) -> dict[str, Any]:
+    async def _fork(self, episode: ServedEpisode, child: ServedEpisode) -> dict[str, Any]:
         try:
-            await self.places.acquire(made.client, 0.0)
+            await self.places.acquire(child.client, 0.0)
         except BaseException:
-            self._open.pop(made.id, None)
-            episode.forks.pop(made.id, None)
+            self._open.pop(child.id, None)
+            episode.forks.pop(child.id, None)
             raise
-        episode.related = made.related = True
+        episode.related = child.related = True
 
         async def branch(host: Host) -> tuple[Host, int, bool]:
             return await host.fork(), episode.played, episode.over  # before the next step of the parent
 
-        making = self._call(episode, self._ask(episode, branch, "fork"))
+        forking = self._call(episode, self._ask(episode, branch, "fork"))
         try:
-            made.host, made.played, made.over = await _shared(making)
+            child.host, child.played, child.over = await _shared(forking)
         except asyncio.CancelledError:  # the fork was closed; its parent's call must go on
-            self._run(self._unwanted(made, making))
+            self._run(self._unwanted(child, forking))
             raise
         except Exception as error:
-            self._fail(made, "fork", error)
+            self._fail(child, "fork", error)
             raise
-        made.turn = made.played
+        child.turn = child.played
         return {}
 
-    async def _unwanted(self, made: ServedEpisode, making: asyncio.Task[tuple[Host, int, bool]]) -> None:
-        """Close the host of a fork that its client closed while it was being made."""
+    async def _unwanted(self, child: ServedEpisode, forking: asyncio.Task[tuple[Host, int, bool]]) -> None:
+        """Close the host of a fork that its client closed while it was being created."""
         try:
-            await asyncio.wait([making])
-            if not making.cancelled() and making.exception() is None:
-                await made.served.pool.discard(making.result()[0])
+            await asyncio.wait([forking])
+            if not forking.cancelled() and forking.exception() is None:
+                await child.served.pool.discard(forking.result()[0])
         finally:
-            self.places.release(made.client)
+            self.places.release(child.client)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start work of the server's own, for which ``end`` waits."""
+        """Start a task of the server itself; ``end`` waits for it."""
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -250,8 +250,8 @@ class Episodes:
 
     async def _ask(self, episode: ServedEpisode, call: Callable[[Host], Coroutine[Any, Any, Any]], verb: str) -> Any:
         async with episode.acting:
-            if episode.begun is not None and not episode.begun.done():
-                await _shared(episode.begun)
+            if episode.opening is not None and not episode.opening.done():
+                await _shared(episode.opening)
             if (host := episode.host) is None and episode.over:
                 raise RequestError("the episode has ended; start another one", code="conflict")
             if host is None:
@@ -268,7 +268,7 @@ class Episodes:
                 raise
 
     def _fail(self, episode: ServedEpisode, verb: str, error: BaseException) -> None:
-        """Give up an environment that failed; its episode stays, to say so."""
+        """Release a failed environment, and keep its episode, so that the client learns the reason."""
         host, episode.host = episode.host, None
         episode.failed = f"{type(error).__name__} in {verb}"
         if host is not None:
@@ -298,7 +298,7 @@ class Episodes:
         await self._vacate(episode)
 
     async def _vacate(self, episode: ServedEpisode) -> None:
-        """Give the environment of an episode back, and free its place."""
+        """Return the environment of an episode to the pool, and free its place."""
         host, episode.host = episode.host, None
         if host is None:
             return
@@ -312,7 +312,7 @@ class Episodes:
 
 
 async def _shared(task: asyncio.Task[T]) -> T:
-    """Wait for work that others may wait for, too, and that goes on if this caller is cancelled."""
+    """Wait for a shared task, which continues if this caller is cancelled."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -322,7 +322,7 @@ async def _shared(task: asyncio.Task[T]) -> T:
 
 
 def _log(verb: str, error: BaseException) -> None:
-    """Log an error of an environment, which clients cannot read; every client reads why a reset is refused."""
+    """Log an environment's error, which clients do not receive, unlike the reason of a refused reset."""
     if not isinstance(error, TurnwiseError) or (verb == "reset" and isinstance(error, UsageError)):
         return
     text = error.traceback if isinstance(error, EnvironmentFailedError) else ""

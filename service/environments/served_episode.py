@@ -41,7 +41,8 @@ class ServedEpisode:
     """Id of the episode of which it is a fork."""
     waiting: bool = False
     """Whether it waits for a place."""
-    begun: asyncio.Task[dict[str, Any]] | None = None
+    opening: asyncio.Task[dict[str, Any]] | None = None
+    """The call that starts it: a reset, or a fork of another episode."""
     last: tuple[int, Action, asyncio.Task[dict[str, Any]]] | None = None
     """The last turn, its action and its answer."""
     forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)

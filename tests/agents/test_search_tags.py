@@ -42,7 +42,7 @@ def test_the_first_action_counts(text: str, wanted: tuple[str, dict[str, str]]) 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "answer"),
     [
         ("", "There is no action"),
         ("Culm", "There is no action"),
@@ -58,10 +58,10 @@ def test_the_first_action_counts(text: str, wanted: tuple[str, dict[str, str]]) 
         ("<SEARCH>a</SEARCH>", "There is no action"),
     ],
 )
-def test_what_is_no_action_is_answered_with_how_to_write_one(text: str, told: str) -> None:
+def test_what_is_no_action_is_answered_with_how_to_write_one(text: str, answer: str) -> None:
     action = PARSER.parse(text)
     assert not action.tool_calls
-    assert told in (action.problem or "")
+    assert answer in (action.problem or "")
     assert "<search>" in (action.problem or "")
 
 
@@ -126,9 +126,9 @@ def test_it_has_a_name() -> None:
 
 def rounds(*said: str) -> list[Round]:
     """A conversation in which observations are numbered."""
-    told = [Observation.of(f"told {n}") for n in range(len(said) + 1)]
+    observations = [Observation.of(f"told {n}") for n in range(len(said) + 1)]
     spoken = [Utterance((1,), text, closed=True) for text in said]
-    return [*(Round(o, s) for o, s in zip(told, spoken, strict=False)), Round(told[-1])]
+    return [*(Round(o, s) for o, s in zip(observations, spoken, strict=False)), Round(observations[-1])]
 
 
 def shown(strategy: MarkovianSummary, *said: str) -> str:

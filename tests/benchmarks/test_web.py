@@ -89,13 +89,13 @@ async def test_a_task_has_one_environment_for_each_of_its_settings(bench: Any, s
         last = await other.play("enter-text", 3, [["type", 0, "it's"], ["focus", 1]], {})
     assert (first["asked"], first["solved"], len(first["steps"])) == ("Click  something.", True, 1)
     assert (last["solved"], len(last["steps"])) == (False, 2)
-    told = notes(stand_in)
-    made = [one for one in told if one[1] in ("made", "closed")]
+    noted = notes(stand_in)
+    made = [one for one in noted if one[1] in ("made", "closed")]
     test, text = "browsergym/miniwob.click-test-2", "browsergym/miniwob.enter-text"
     assert made[:2] == [[test, "made", {}], [test, "made", {"slow_mo": 0}]]
     assert made[2:] == [[test, "closed"], [test, "closed"], [text, "made", {}], [text, "closed"]], "two browsers each"
-    assert [one[2] for one in told if one[1] == "step"][-2:] == ["fill('field0', \"it's\")", "click('field1')"]
-    seeds = {tuple(one[2:]) for one in told if one[1] == "reset"}
+    assert [one[2] for one in noted if one[1] == "step"][-2:] == ["fill('field0', \"it's\")", "click('field1')"]
+    seeds = {tuple(one[2:]) for one in noted if one[1] == "reset"}
     pages = f"{(bench.installed() / 'miniwob').as_uri()}/"
     assert seeds == {(3, pages), (4, pages), (5, pages)}, "the pages are those that ours is played on"
 

@@ -72,11 +72,11 @@ def test_the_endpoint_serves_records_and_ends_with_ctrl_c(model: Path, tmp_path:
     environment = {**os.environ, "TURNWISE_ENDPOINT_KEY": "a-key-of-some-length"}
     served = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     assert served.stdout is not None
-    told = dict(served.stdout.readline().decode().strip().split("=", 1) for _ in range(2))
-    assert told["OPENAI_API_KEY"] == "a-key-of-some-length"
+    printed = dict(served.stdout.readline().decode().strip().split("=", 1) for _ in range(2))
+    assert printed["OPENAI_API_KEY"] == "a-key-of-some-length"
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Guess my number"}]}).encode()
     headers = {"Authorization": "Bearer a-key-of-some-length", "Content-Type": "application/json"}
-    address = f"{told['OPENAI_BASE_URL']}/chat/completions"
+    address = f"{printed['OPENAI_BASE_URL']}/chat/completions"
     with urllib.request.urlopen(urllib.request.Request(address, body, headers)) as answer:
         usage = json.load(answer)["usage"]
     served.send_signal(2)

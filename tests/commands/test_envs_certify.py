@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import turnwise as tw
+from turnwise.commands.certify import _chosen
 from turnwise.commands.envs import Row, folded
-from turnwise.envs.registry import MODULES
+from turnwise.envs.registry import MODULES, find
 
 Run = Callable[..., Any]
 
@@ -108,6 +109,17 @@ def test_certify_lists_its_laws(run: Run) -> None:
     listed = run("certify", "--laws").out
     assert "fork_is_independent: " in listed
     assert len(listed.splitlines()) >= 30
+
+
+@pytest.mark.slow
+def test_all_leaves_out_what_is_exempt_from_every_law(capsys: pytest.CaptureFixture[str]) -> None:
+    """A hundred ids without a verdict would hide the others, and would count as certified."""
+    chosen = _chosen([], everything=True)
+    assert {"turnwise/Maze-v0", "turnwise/WebHTML-v1", "turnwise/CodeRepair-v3"} <= set(chosen)
+    assert not [id for id in chosen if "/MiniWoB-" in id]
+    if find("turnwise/MiniWoB-ClickTest-v1").lacks is None:
+        assert "128 environments are exempt from every law: the page judges itself" in capsys.readouterr().err
+        assert _chosen(["turnwise/MiniWoB-ClickTest-v1"], everything=False), "a named one is shown with its exemption"
 
 
 @pytest.mark.slow

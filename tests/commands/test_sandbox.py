@@ -28,9 +28,9 @@ def test_list_says_what_holds_and_that_nothing_is_confined(run: Run) -> None:
     assert ran.code == 0, ran.err
     assert "confines nothing: for trusted code only" in ran.out
     assert "absent" in ran.out
-    (told,) = json.loads(run("sandbox", "list", "unconfined", "--json").out)
-    assert told["limits"]["memory"]["holds"] == "absent"
-    assert told["confines"] is False
+    (listed,) = json.loads(run("sandbox", "list", "unconfined", "--json").out)
+    assert listed["limits"]["memory"]["holds"] == "absent"
+    assert listed["confines"] is False
 
 
 def test_list_shows_markup_as_it_stands_and_no_table_of_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

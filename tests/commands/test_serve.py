@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
+from turnwise.envs.remote.address import served_token
 
 from ..service.environment_servers import OPERATOR, TOKEN
 
@@ -79,12 +80,21 @@ def test_eval_plays_a_served_file_and_sigterm_drains(
     assert "waiting for 1 episodes" in error
 
 
+def test_a_server_takes_the_token_that_names_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNWISE_TOKEN", f"gpu-7:8791={TOKEN},{OPERATOR}")
+    assert served_token() == OPERATOR
+
+
 def test_bad_input_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TURNWISE_TOKEN", raising=False)
     run("serve").refused("name at least one environment")
     run("serve", "demo/GuesNumber-v0").refused("there is no environment")
     run("serve", "guess.py", "--token", "short").refused("can be guessed")
     run("serve", "guess.py", "--token", "t" * 20, "--no-token").refused("either --token or --no-token")
+    run("serve", "guess.py", "--token", f"gpu-7:8791={'t' * 20}").refused("write --token without gpu-7:8791=")
+    monkeypatch.setenv("TURNWISE_TOKEN", f"gpu-7:8791={'t' * 20},[::1]:8791={'u' * 20}")
+    run("serve", "guess.py").refused("only has tokens for gpu-7:8791, [::1]:8791", "--token")
+    monkeypatch.delenv("TURNWISE_TOKEN")
     run("serve", "guess.py", "capasity=3").refused("capacity")
     run("serve", "guess.py", "env_kwargs.no_such=3", "isolation=thread").refused("no_such")
     run("serve", "turnwise://127.0.0.1:1/x/Y-v0").refused("already on a server")

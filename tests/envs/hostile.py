@@ -21,7 +21,7 @@ def all_attempts(env: TurnEnv) -> dict[str, Sequence[ActionLike]]:
     return {**env.attacks(), **{name: [action] for name, action in attempts(env)}}
 
 
-def begun(make: Callable[[], Any], spec: TaskSpec) -> TurnEnv:
+def started(make: Callable[[], Any], spec: TaskSpec) -> TurnEnv:
     """Return an environment at the beginning of a task."""
     env: TurnEnv = make().unwrapped
     env.reset(options={"task": spec})

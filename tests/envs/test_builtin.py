@@ -18,6 +18,8 @@ from turnwise.envs.certify.harness import Harness
 from turnwise.envs.registry import find
 from turnwise.envs.web.chromium.launch import KNOWN
 
+from ..shifts import sampled
+
 ELSEWHERE = "turnwise/MiniWoB-"
 """128 ids of one class, each a page of a real browser: ``tests/envs/miniwob`` tries all; here two stand for them."""
 SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v1", f"{ELSEWHERE}UseSlider-v1"})
@@ -27,9 +29,6 @@ CORE = frozenset(
     for name in (
         "Maze-v0",
         "Wordle-v1",
-        "GuessMyCityLevels-v1",
-        "ChessEndgames-v1",
-        "CarDealer-v2",
         "MiniWoB-ClickTest2-v1",
     )
 )
@@ -39,18 +38,23 @@ HEAVY = tuple(
     for name in (
         "Apps-v2",
         "BFCLMultiTurnBase-v0",
+        "CarDealer-v2",
+        "ChessEndgames-v1",
         "CodeShell-v2",
+        "GuessMyCityLevels-v1",
         "Search-v1",
         "TextNav-v0",
         "TwentyQuestionsLevels-v1",
         "WebHTML-v1",
     )
 )
-"""Families of which the core tries only ``GIST``."""
+"""Families of which the core tries only ``GIST``, on a sample."""
 GIST = ("begins", "episodes_play", "same_seed_same_episode", "null_at_floor", "near_misses_fail", "fork_is_independent")
 STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v1", "turnwise/Web-v1", "turnwise/CodeRepair-v3"
 IMPATIENT: dict[str, Any] = {"seconds": 3.0, "trial_seconds": 3.0, "grading_seconds": 3.0}
 """Time limits with which submissions that never end are tried; with their own limits, each takes 45 s of waiting."""
+IN_CORE = sampled(HEAVY, 4, key="gist of a certificate")
+GISTS = {id: [] if id in IN_CORE else [pytest.mark.shift] for id in HEAVY}
 PARTS = 4
 """Certification of these three ids takes minutes, so it is divided by laws."""
 
@@ -67,18 +71,9 @@ def ids() -> list[str]:
 
 
 def cases() -> list[object]:
-    """Return every id; one of each class that opens a browser is slow, the others run in shifts."""
-    return [
-        pytest.param(
-            id,
-            marks=[
-                *marks(id),
-                *([pytest.mark.slow] if id.startswith(BROWSED) else []),
-                *([pytest.mark.shift] if id.startswith(ELSEWHERE) and id not in CORE else []),
-            ],
-        )
-        for id in ids()
-    ]
+    """Return every id; the core tries those of ``CORE`` and a sample, shifts the others."""
+    tried = CORE | {*sampled(ids(), 8, key="made by Gymnasium")}
+    return [pytest.param(id, marks=[*marks(id), *([] if id in tried else [pytest.mark.shift])]) for id in ids()]
 
 
 def marks(id: str) -> list[pytest.MarkDecorator]:
@@ -132,7 +127,7 @@ def test_it_certifies(id: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("id", [pytest.param(id, marks=marks(id)) for id in HEAVY])
+@pytest.mark.parametrize("id", [pytest.param(id, marks=[*marks(id), *GISTS[id]]) for id in HEAVY])
 def test_the_gist_of_a_certificate_holds(id: str) -> None:
     certificate = certify(id, quick=True, laws=GIST)
     assert certificate.passed, str(certificate)

@@ -78,7 +78,7 @@ WORLDS = [World, BySnapshot, ByReplay]
 said = st.lists(st.builds("{} {}".format, st.sampled_from(["put", "draw"]), st.integers(0, 9)), max_size=6)
 
 
-def begun(cls: type[World], actions: list[str] = []) -> World:  # noqa: B006 - only read
+def started(cls: type[World], actions: list[str] = []) -> World:  # noqa: B006 - only read
     env = cls(size=5, max_turns=15)
     env.reset(seed=4)
     for action in actions:
@@ -91,8 +91,8 @@ def begun(cls: type[World], actions: list[str] = []) -> World:  # noqa: B006 - o
 def test_a_fork_goes_on_as_the_original_would_and_neither_feels_the_other(
     cls: type[World], before: list[str], other: list[str], after: list[str]
 ) -> None:
-    expected = [plain(begun(cls, before + after[:i]).step(action)) for i, action in enumerate(after)]
-    env = begun(cls, before)
+    expected = [plain(started(cls, before + after[:i]).step(action)) for i, action in enumerate(after)]
+    env = started(cls, before)
     fork = env.fork()
     assert (fork.turn, fork.task, fork.state_key()) == (env.turn, env.task, env.state_key())
     assert (fork.size, fork.max_turns) == (5, 15), "constructor arguments come along"
@@ -105,7 +105,7 @@ def test_a_fork_goes_on_as_the_original_would_and_neither_feels_the_other(
 
 @pytest.mark.parametrize("cls", WORLDS)
 def test_a_fork_survives_the_reset_of_its_original(cls: type[World]) -> None:
-    env = begun(cls, ["put 1"])
+    env = started(cls, ["put 1"])
     fork = env.fork()
     env.reset(seed=99)
     assert fork.step("put 2")[0].text == "[1, 2]"
@@ -128,7 +128,7 @@ def test_there_is_nothing_to_fork_before_reset(cls: type[World]) -> None:
 
 @pytest.mark.parametrize("cls", WORLDS)
 def test_forks_of_forks_and_copies_of_copies(cls: type[World]) -> None:
-    env = begun(cls, ["put 1", "draw 2"])
+    env = started(cls, ["put 1", "draw 2"])
     deep = copy.deepcopy(env.fork().fork())
     assert plain(deep.step("draw 3")) == plain(env.step("draw 3"))
 
@@ -154,7 +154,7 @@ def mutable_parts(root: Any) -> Iterator[Any]:
 
 
 def test_a_copy_shares_nothing_that_can_change() -> None:
-    env = begun(World, ["put 1", "draw 2"])
+    env = started(World, ["put 1", "draw 2"])
     fork = env.fork()
     constant = {
         id(part)
@@ -172,7 +172,7 @@ def test_a_copy_shares_nothing_that_can_change() -> None:
 
 
 def test_what_never_changes_is_shared() -> None:
-    env = begun(World)
+    env = started(World)
     fork = env.fork()
     assert fork.task is env.task
     assert fork.observation_space is env.observation_space
@@ -184,11 +184,11 @@ def test_a_replay_that_comes_out_differently_is_reported() -> None:
 
         def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
             type(self).plays += 1
-            told = super().start(task, rng)
+            observation = super().start(task, rng)
             self.cell.items.append(self.plays)
-            return told
+            return observation
 
-    env = begun(Restless, ["put 1"])
+    env = started(Restless, ["put 1"])
     with pytest.raises(ContractError, match="a replay of its actions"):
         env.fork()
 
@@ -198,7 +198,7 @@ def test_snapshots_must_be_written_where_they_are_declared() -> None:
         forks = tw.Forks.SNAPSHOT
 
     with pytest.raises(ContractError, match=r"Empty declares Forks.SNAPSHOT, so it must define snapshot\(\)"):
-        begun(Empty).fork()
+        started(Empty).fork()
 
 
 def test_coroutines_are_forked_by_replay_too() -> None:
@@ -206,5 +206,5 @@ def test_coroutines_are_forked_by_replay_too() -> None:
         async def act(self, action: tw.Action) -> Any:
             return super().act(action)
 
-    env = begun(Slow, ["put 1", "draw 2"])
+    env = started(Slow, ["put 1", "draw 2"])
     assert plain(env.fork().step("draw 1")) == plain(env.step("draw 1"))

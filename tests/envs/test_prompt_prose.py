@@ -18,7 +18,7 @@ from turnwise.envs.registry import find
 from turnwise.envs.tools import Tool
 from turnwise.tasks.rng import Rng
 
-from ..shifts import SEED, sampled
+from ..shifts import SEED, core_sample, sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = ("BFCL", "MiniWoB", "turnwise/Web-", "ChessStockfish")
@@ -81,7 +81,7 @@ def observed(env: tw.TurnEnv, split: str, level: int, seed: int, actions: int) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", ids())
+@pytest.mark.parametrize("id", core_sample(ids(), 10, key="prose"))
 def test_prompts_tools_and_observations_are_plain_english(id: str) -> None:
     if lacks := find(id).lacks:
         pytest.skip(f"NOT TESTED: {lacks}")

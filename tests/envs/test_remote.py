@@ -8,7 +8,9 @@ import copy
 import json
 import os
 import random
+import re
 import signal
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +31,7 @@ from turnwise.envs.remote import connection as connections
 from turnwise.envs.remote.address import Address, remote_id, server_address
 from turnwise.envs.remote.connection import Connection
 from turnwise.envs.remote.episode import RemoteEpisode
+from turnwise.envs.remote.problems import unreachable
 from turnwise.envs.source import source_digest
 from turnwise.errors import (
     ContractError,
@@ -250,12 +253,59 @@ def test_bad_input_is_one_line(server: Any) -> None:
         (lambda: tw.connect("ftp://127.0.0.1:1"), UsageError, "not the address"),
         (lambda: tw.connect("ws://127.0.0.1:1/path"), UsageError, "has a path"),
         (lambda: tw.connect(server.address, token="wrong" * 5), UsageError, "refused the token"),
+        (
+            lambda: tw.make(at(server).replace("turnwise://", "ws://")),
+            UnknownEnvironmentError,
+            f"write {re.escape(at(server))}$",
+        ),
+        (
+            lambda: tw.make("https://h/x/Y-v0"),
+            UnknownEnvironmentError,
+            r"write turnwise\+tls://h/x/Y-v0$",
+        ),
+        (
+            lambda: tw.make(at(server).replace("turnwise://", "turnwise+tls://")),
+            InfrastructureError,
+            f"no TLS there; without TLS, write {server.address} or turnwise://",
+        ),
     ]
     for call, kind, pattern in cases:
         with pytest.raises(kind, match=pattern) as raised:
             call()
         assert "\n" not in str(raised.value)
         assert "pass" not in str(raised.value).replace("password", "")
+
+
+async def test_a_plain_client_of_a_server_with_tls_reads_what_to_write() -> None:
+    """Such a server closes, or answers with bytes of TLS."""
+
+    async def speaks_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"\x15\x03\x01\x00\x02\x02\x16\r\n")  # alert: unexpected message
+        writer.close()
+
+    async with await asyncio.start_server(speaks_tls, "127.0.0.1", 0) as listening:
+        place = f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        with pytest.raises(
+            InfrastructureError, match=f"if it speaks TLS, write wss://{place} or turnwise.tls://{place}/"
+        ):
+            await Connection(server_address(f"ws://{place}")).hello()
+
+
+async def test_a_proxy_with_tls_that_answers_plain_text_reads_so() -> None:
+    async def never(socket: ServerConnection, number: int) -> None:
+        await socket.close()
+
+    with pretending(never, {1: 400}) as address, pytest.raises(UsageError, match="if it speaks TLS, write wss://"):
+        await Connection(server_address(address)).hello()
+
+
+def test_a_certificate_that_is_not_accepted_says_why() -> None:
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_message = "self-signed certificate"
+    assert str(unreachable(Address("h", 443, tls=True), error)) == (
+        "cannot reach wss://h:443: its certificate is not accepted (self-signed certificate)"
+    )
 
 
 def test_addresses_are_read_and_written() -> None:

@@ -16,6 +16,8 @@ from turnwise.envs.certify.certify import certify
 from turnwise.envs.scaffold import Kind, scaffold
 from turnwise.errors import UsageError
 
+from ..shifts import core_sample
+
 
 def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     spec = importlib.util.spec_from_file_location(f"scaffolded_{file.parent.name}", file)
@@ -27,7 +29,7 @@ def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", core_sample(list(Kind), 1, key="scaffold"))
 @pytest.mark.slow
 def test_what_is_written_certifies_as_it_is(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = scaffold("my_env", kind, tmp_path)
@@ -39,6 +41,7 @@ def test_what_is_written_certifies_as_it_is(kind: Kind, tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_the_tests_that_it_writes_pass_in_a_project_of_its_own(tmp_path: Path) -> None:
     scaffold("Tidy-Up", "tool", tmp_path)
     done = subprocess.run(

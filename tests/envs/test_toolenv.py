@@ -80,7 +80,7 @@ def put(coins: Any, **more: Any) -> tw.ToolCall:
 CLOSE = tw.ToolCall("close_till")
 
 
-def begun(cls: type[Till] = Till) -> Till:
+def started(cls: type[Till] = Till) -> Till:
     env = cls()
     env.reset(seed=0)
     return env
@@ -88,7 +88,7 @@ def begun(cls: type[Till] = Till) -> Till:
 
 @pytest.mark.parametrize("cls", [Till, AsyncTill, AsyncJudge])
 def test_sync_and_async_tools_work_in_both_forms(cls: type[Till]) -> None:
-    env = begun(cls)
+    env = started(cls)
     assert env.step(put(10))[0].text == '{"coins": 10}'
     _, reward, terminated, _, info = env.step(CLOSE)
     assert (reward, terminated, info["success"]) == (1.0, True, True)
@@ -104,7 +104,7 @@ def test_sync_and_async_tools_work_in_both_forms(cls: type[Till]) -> None:
 
 
 def test_several_calls_are_answered_one_by_one_with_their_ids() -> None:
-    env = begun()
+    env = started()
     calls = (tw.ToolCall("put", {"coins": 1}, "a"), tw.ToolCall("nope", {}, "b"), tw.ToolCall("put", {"coins": 2}, "c"))
     observation, reward, _, _, info = env.step(tw.Action("", calls))
     assert [(m.role, m.name, m.tool_call_id) for m in observation.messages] == [
@@ -116,7 +116,7 @@ def test_several_calls_are_answered_one_by_one_with_their_ids() -> None:
 
 
 def test_nothing_is_called_after_a_call_that_ends_the_episode() -> None:
-    env = begun()
+    env = started()
     observation, _, terminated, _, _ = env.step(tw.Action("", (put(10), CLOSE, put(1))))
     assert terminated
     assert len(observation.messages) == 2
@@ -124,7 +124,7 @@ def test_nothing_is_called_after_a_call_that_ends_the_episode() -> None:
 
 
 def test_an_ending_call_that_fails_does_not_end_the_episode() -> None:
-    env = begun()
+    env = started()
     env.step(put(200))
     observation, _, terminated, _, info = env.step(CLOSE)
     assert not terminated
@@ -147,7 +147,7 @@ def test_an_ending_call_that_fails_does_not_end_the_episode() -> None:
     ],
 )
 def test_an_error_is_an_observation(call: tw.ToolCall, words: str) -> None:
-    env = begun()
+    env = started()
     observation, reward, terminated, truncated, _ = env.step(call)
     assert words in observation.text
     assert (reward, terminated, truncated, env.coins) == (0.0, False, False, 0)
@@ -157,7 +157,7 @@ def test_an_error_is_an_observation(call: tw.ToolCall, words: str) -> None:
 
 def test_what_a_tool_raises_by_mistake_is_not_an_observation() -> None:
     with pytest.raises(ZeroDivisionError, match="by zero"):
-        begun().step(tw.ToolCall("crash"))
+        started().step(tw.ToolCall("crash"))
 
 
 @pytest.mark.parametrize("judged", [True, False, np.bool_(True), 1])
@@ -166,7 +166,7 @@ def test_a_judge_may_answer_with_a_truth_value(judged: Any) -> None:
         def judge(self) -> Any:
             return judged
 
-    _, reward, terminated, _, info = begun(Plain).step(CLOSE)
+    _, reward, terminated, _, info = started(Plain).step(CLOSE)
     assert (reward, terminated, info["success"]) == (float(judged), True, bool(judged))
     assert type(info["success"]) is bool, "the records are JSON, which has no truth value of NumPy's"
 
@@ -178,7 +178,7 @@ def test_what_is_not_a_judgment_names_the_judges_line(judged: Any) -> None:
             return judged
 
     with pytest.raises(ContractError, match=r"Odd.judge\(\) returned .*; return tw.Score.*test_toolenv.py:\d+"):
-        begun(Odd).step(CLOSE)
+        started(Odd).step(CLOSE)
 
 
 def test_a_reward_that_is_not_a_number_names_its_line() -> None:
@@ -187,7 +187,7 @@ def test_a_reward_that_is_not_a_number_names_its_line() -> None:
             return None
 
     with pytest.raises(ContractError, match=r"Rich.reward\(\) returned nothing; .*test_toolenv.py:\d+"):
-        begun(Rich).step(CLOSE)
+        started(Rich).step(CLOSE)
 
 
 def test_without_a_judge_no_end_can_be_a_success() -> None:
@@ -195,12 +195,12 @@ def test_without_a_judge_no_end_can_be_a_success() -> None:
         judge = tw.TurnEnv.judge
 
     with pytest.raises(ContractError, match=r"Unjudged has no judge\(\); write one .*test_toolenv.py:\d+"):
-        begun(Unjudged).step(CLOSE)
+        started(Unjudged).step(CLOSE)
 
 
 @pytest.mark.parametrize("name", [None, 3, ["put"], {"put": 1}])
 def test_even_a_name_of_another_type_is_answered(name: Any) -> None:
-    assert "there is no tool" in begun().step(tw.ToolCall(name))[0].text
+    assert "there is no tool" in started().step(tw.ToolCall(name))[0].text
 
 
 @given(
@@ -217,7 +217,7 @@ def test_even_a_name_of_another_type_is_answered(name: Any) -> None:
     )
 )
 def test_no_call_escapes_as_an_exception(calls: list[tw.ToolCall]) -> None:
-    env = begun()
+    env = started()
     observation, *_ = env.step(tw.Action("", tuple(calls)))
     assert observation.text
     assert len(observation.messages) == max(1, len(calls))
@@ -225,17 +225,17 @@ def test_no_call_escapes_as_an_exception(calls: list[tw.ToolCall]) -> None:
 
 def test_broken_machinery_is_not_the_agents_error() -> None:
     with pytest.raises(EnvironmentFailedError, match="unplugged"):
-        begun().step(tw.ToolCall("unplug"))
+        started().step(tw.ToolCall("unplug"))
 
 
 def test_text_without_a_call_is_told_which_tools_there_are() -> None:
-    observation, reward, _, _, info = begun().step("ten coins")
+    observation, reward, _, _, info = started().step("ten coins")
     assert observation.text == "Call a tool. You have: put, crash, unplug, close_till."
     assert (reward, info["unparsed"]) == (-0.5, True)
 
 
 def test_one_message_calls_only_so_many_tools() -> None:
-    env = begun()
+    env = started()
     observation, *_ = env.step(tw.Action("", (put(1),) * 1000))
     assert env.coins == Till.max_calls == 16
     assert len(observation.messages) == 17
@@ -243,7 +243,7 @@ def test_one_message_calls_only_so_many_tools() -> None:
 
 
 def test_the_calls_of_one_message_have_so_many_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    env, clock = begun(), iter(range(0, 1000, 25))
+    env, clock = started(), iter(range(0, 1000, 25))
     monkeypatch.setattr(toolenv, "_now", lambda: float(next(clock)))
     observation, *_ = env.step(tw.Action("", (put(1),) * 5))
     assert env.coins == 3, "after 75 s no call may start: a run waits 120 s for a step"
@@ -262,14 +262,14 @@ def test_the_reward_may_come_from_the_checks() -> None:
         def reward(self, score: tw.Score) -> float:
             return score.fraction
 
-    env = begun(Lenient)
+    env = started(Lenient)
     env.step(put(11))
     _, reward, _, _, info = env.step(CLOSE)
     assert (reward, info["success"]) == (1.0, False)
 
 
 def test_tools_are_bound_and_described() -> None:
-    env = begun()
+    env = started()
     assert [tool.name for tool in env.tools] == ["put", "crash", "unplug", "close_till"]
     assert env.tools[0].function(coins=3) == {"coins": 3}
     assert env.coins == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import re
 import signal
@@ -157,6 +158,21 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     assert set(ids) == {episode.episode_id for episode in load_episodes(tmp_path / "whole")}
 
 
+def test_a_refused_evaluation_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its store would look like that of an interrupted one."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)  # no Ray, which is found out late
+    refused = config(n=2, rollouts={"engine": "ray"})
+    run_evaluation(config(n=2), OracleAgent(), store=tmp_path / "played" / "episodes", env=OneDoor)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "note.txt").touch()
+    for out, resume in (("new", False), ("new", True), ("mine", False), ("played", True)):
+        with pytest.raises(UsageError, match="needs Ray"):
+            run_evaluation(refused, OracleAgent(), store=tmp_path / out / "episodes", env=OneDoor, resume=resume)
+    assert not (tmp_path / "new").exists()
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["note.txt"], "a user's own file stays"
+    assert len(load_episodes(tmp_path / "played" / "episodes")) == 2, "episodes of an earlier evaluation stay"
+
+
 def test_ctrl_c_before_anything_was_scored_stays_ctrl_c(tmp_path: Path) -> None:
     def press(episode: Episode) -> None:
         raise KeyboardInterrupt
@@ -205,9 +221,9 @@ def test_another_model_in_the_same_folder_is_another_evaluation(tmp_path: Path) 
     model = tmp_path / "model"
     model.mkdir()
     (model / "model.safetensors").write_bytes(b"first")
-    begun = config(policy=str(model), n=4)
-    run_evaluation(begun, OracleAgent(), store=tmp_path / "store", env=OneDoor)
-    longer = begun.model_copy(update={"n": 8})
+    first = config(policy=str(model), n=4)
+    run_evaluation(first, OracleAgent(), store=tmp_path / "store", env=OneDoor)
+    longer = first.model_copy(update={"n": 8})
     run_evaluation(longer, OracleAgent(), store=tmp_path / "store", env=OneDoor, resume=True)
     (model / "model.safetensors").write_bytes(b"second")  # training went on
     with pytest.raises(StoreError, match="belongs to another run: model is"):

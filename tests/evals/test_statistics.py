@@ -25,6 +25,8 @@ from turnwise.evals.statistics import (
     wilson,
 )
 
+from ..shifts import core_sample
+
 COUNTS = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
@@ -235,6 +237,8 @@ def test_difference_to_an_unknown_interval_is_unknown() -> None:
     assert square_and_add(student([1.0]), student([0.0, 1.0])).low is None
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 @given(counts=COUNTS)
 def test_a_run_compared_with_itself_shows_no_difference(counts: tuple[int, int]) -> None:
     assert not square_and_add(wilson(*counts), wilson(*counts)).excludes_zero
@@ -310,7 +314,7 @@ def test_a_single_unit_has_no_interval_and_equal_ones_no_width() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tasks", "attempts"), [(10, 4), (20, 1), (40, 1), (100, 3)])
+@pytest.mark.parametrize(("tasks", "attempts"), core_sample([(10, 4), (20, 1), (40, 1), (100, 3)], 2, key="cover"))
 @pytest.mark.parametrize("kind", ["normal", "turns", "exponential"])
 def test_intervals_of_a_mean_over_tasks_cover_it(kind: str, tasks: int, attempts: int) -> None:
     """``turns``: tasks differ in difficulty, and an attempt pays −1 a turn, up to a limit of 20."""

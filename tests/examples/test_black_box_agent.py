@@ -24,8 +24,8 @@ SHOPS = ("Adler", "Blum", "Cole")
 
 def shopper(prompt: str) -> str:
     """The responses of a model that has learned to shop."""
-    told = [int(price) for price in re.findall(r"<tool>(\d+)", prompt)]
-    return calls("price", shop=SHOPS[len(told)]) if len(told) < len(SHOPS) else calls("buy", price=min(told))
+    prices = [int(price) for price in re.findall(r"<tool>(\d+)", prompt)]
+    return calls("price", shop=SHOPS[len(prices)]) if len(prices) < len(SHOPS) else calls("buy", price=min(prices))
 
 
 def halving(prompt: str) -> str:

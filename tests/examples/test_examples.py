@@ -67,6 +67,13 @@ def test_they_register_themselves(name: str) -> None:
     assert entry_point.__name__ in vars(module)
 
 
+def test_every_example_is_run_by_a_test() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("test_*.py")]
+    for example in EXAMPLES.iterdir():
+        if example.suffix == ".py" or (example / "pyproject.toml").is_file():
+            assert any(example.name in source for source in sources), f"no test runs examples/{example.name}"
+
+
 def test_guess_number_answers() -> None:
     load("minimal_env.py")
     env = tw.make("demo/GuessNumber-v0")

@@ -222,10 +222,10 @@ class Recorder:
 async def test_a_branch_keeps_its_parents_session_and_sends_its_parents_prefix(strategy: Strategy) -> None:
     policy = Recorder()
     episodes = await played(road(), ChatAgent(policy, tokenizer(), show_tools=False), strategy, count=1, size=4)
-    begun = {episode.episode_id for episode in episodes if episode.fork is None}
+    roots = {episode.episode_id for episode in episodes if episode.fork is None}
     asked = Counter(session for session, _ in policy.asked)
-    assert set(asked) == begun, "whoever left another is known to the server by the name of who began"
-    assert sum(asked.values()) > 4 * len(begun)
+    assert set(asked) == roots, "whoever left another is known to the server by the name of who began"
+    assert sum(asked.values()) > 4 * len(roots)
     for episode in episodes:
         root = episode.fork.owners[0] if episode.fork is not None else episode.episode_id
         for turn in episode.turns:

@@ -148,6 +148,8 @@ async def test_an_early_end_stops_the_workers_episodes(pool: ClusterPool) -> Non
     assert set(await asyncio.gather(*(cluster_keeper.awaited(each) for each in pings))) == {(0, 0)}
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_an_agents_bug_stops_the_run_with_its_error(pool: ClusterPool) -> None:
     with pytest.raises(ContractError, match=r"agent FunctionAgent, in turn 0 of episode .* raised ZeroDivisionError"):
         await played(pool, FunctionAgent(factory=broken), tasks(2))
@@ -202,6 +204,8 @@ def test_resources_that_do_not_exist(cluster: Any) -> None:
         pool_of(on(resources={"head": 1.0, "second": 1.0}), ENV)
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_other_versions_on_the_workers_are_refused_with_both_named(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +219,8 @@ async def test_other_versions_on_the_workers_are_refused_with_both_named(
     await own.close()
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_an_environment_that_the_workers_cannot_import(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,8 @@ async def test_each_node_reports_what_it_can_do(cluster: Any) -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_a_node_that_cannot_start_an_episode_is_named(cluster: Any, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = Wanted(on(), Picky, env_kwargs={"bad": node_with("second")}, task=tw.TaskSpec("Picky"))
 
@@ -158,6 +160,8 @@ async def test_a_worker_that_is_too_large_from_the_start_is_refused(cluster: Any
     await own.close()
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_episodes_leave_a_node_on_which_all_fail(cluster: Any, caplog: pytest.LogCaptureFixture) -> None:
     own: Any = pool_of(on(workers=4, episodes_per_worker=2), Picky, env_kwargs={"bad": node_with("second")})
     wanted = [tw.TaskSpec("Picky", seed=seed) for seed in range(60)]

@@ -11,6 +11,8 @@ import turnwise as tw
 from turnwise.errors import StoreError, UsageError
 from turnwise.rollouts.demonstrations import PRESETS, PUBLISHED, Mixture, make_demonstrations, mixture_of
 
+from ..shifts import core_sample
+
 MAZE = "turnwise/MazeFO-v0"
 
 
@@ -25,7 +27,7 @@ def test_more_skill_earns_more(tmp_path: Path) -> None:
     assert order == ["random", "weak", "mixed", "good", "expert"]
 
 
-@pytest.mark.parametrize("env_id", PUBLISHED)
+@pytest.mark.parametrize("env_id", core_sample([*PUBLISHED], 2, key="presets"))
 @pytest.mark.slow
 def test_published_presets_earn_what_they_say(tmp_path: Path, env_id: str) -> None:
     _, published, measured = PUBLISHED[env_id]

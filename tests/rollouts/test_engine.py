@@ -12,7 +12,10 @@ from turnwise.rollouts.options import RolloutsConfig
     ("settings", "named"),
     [
         ({}, []),
-        ({"workers": 2}, []),
+        ({"engine": "local"}, []),
+        ({"workers": 2}, ["rollouts.workers"]),  # the default value, but its author expects an effect
+        (RolloutsConfig().model_dump(), []),  # from the config.json of a run
+        (RolloutsConfig(workers=3).model_dump(), ["rollouts.workers"]),
         ({"workers": 3}, ["rollouts.workers"]),
         ({"workers": 3, "address": "auto"}, ["rollouts.address", "rollouts.workers"]),
     ],

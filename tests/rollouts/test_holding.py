@@ -76,17 +76,17 @@ async def test_a_session_is_closed_before_another_attempt_begins() -> None:
 
 
 async def test_a_session_is_closed_when_the_run_is_stopped() -> None:
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def hangs(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
         raise AssertionError
 
     agent = HoldingAgent(hangs)
     async with aclosing(run_episodes(Count, agent, tasks(1), options=OPTIONS)) as episodes:
         waiting = asyncio.ensure_future(anext(episodes))
-        await begun.wait()
+        await started.wait()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
     assert agent.ends == ["closed"]

@@ -176,8 +176,8 @@ async def reach(kind: Any, where: str, what: Callable[[], BaseException]) -> Non
 )
 async def test_whatever_an_environment_raises_is_an_infrastructure_failure(kind: Any, where: str, what: Any) -> None:
     error = what()
-    told = f"environment raised in {where}: {type(error).__name__}"
-    with pytest.raises(EnvironmentFailedError, match=told) as caught:
+    message = f"environment raised in {where}: {type(error).__name__}"
+    with pytest.raises(EnvironmentFailedError, match=message) as caught:
         await reach(kind, where, what)
     assert "test_hosts.py" in str(caught.value), "it says where"
     assert str(error).partition("\n")[0] in str(caught.value), "and what"

@@ -183,8 +183,8 @@ def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
         seen = len(process.stdout.read(20))
         process.send_signal(signal.SIGINT)
         seen += len(process.stdout.read())
-        told = process.stderr.read().decode()
-    assert "KeyboardInterrupt" in told
-    assert "never awaited" not in told
-    assert "was destroyed" not in told
+        stderr = process.stderr.read().decode()
+    assert "KeyboardInterrupt" in stderr
+    assert "never awaited" not in stderr
+    assert "was destroyed" not in stderr
     assert len(load_episodes(tmp_path / "s")) >= seen, "every episode that was handed out is on disk"

@@ -407,8 +407,8 @@ print(episode.outcome)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "told"), [("exit", "exit code 7"), ("signal", "SIGKILL")])
-async def test_a_process_that_dies_is_replaced(tmp_path: Path, how: str, told: str) -> None:
+@pytest.mark.parametrize(("how", "message"), [("exit", "exit code 7"), ("signal", "SIGKILL")])
+async def test_a_process_that_dies_is_replaced(tmp_path: Path, how: str, message: str) -> None:
     stats, name = RunStats(), f"{how}"
     episodes = await played(
         deadly(tmp_path / name, how), answering(), tasks(2, "Deadly"), stats, isolation="process", concurrency=1
@@ -424,7 +424,7 @@ async def test_a_process_that_dies_is_replaced(tmp_path: Path, how: str, told: s
         retries=0,
     )
     assert_never_scored(dead, [dead])
-    assert told in str(dead.error), "the error says how the process ended"
+    assert message in str(dead.error), "the error says how the process ended"
 
 
 async def test_an_environment_that_cancels_itself_is_a_failure_not_an_end() -> None:

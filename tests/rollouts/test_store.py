@@ -348,7 +348,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{", "is damaged: cannot read _manifest.json"),
         ("[]", "has another format"),
@@ -356,11 +356,11 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
         ('{"kind": "turnwise.episodes", "version": 99, "run": {}}', "has version 99; this version of Turnwise reads 2"),
     ],
 )
-def test_a_wrong_manifest_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_manifest_is_told(tmp_path: Path, text: str, message: str) -> None:
     write(tmp_path / "s", sample(1))
     (tmp_path / "s" / "_manifest.json").write_text(text)
     for use in (load_episodes, EpisodeStore):
-        with pytest.raises(StoreError, match=told) as caught:
+        with pytest.raises(StoreError, match=message) as caught:
             use(tmp_path / "s")
         one_line(caught)
 

@@ -71,14 +71,14 @@ class Speaker:
         self.asked: list[tuple[tuple[int, ...], Sampling]] = []
         self.said: list[Completion] = []
         self.hold: asyncio.Event | None = None
-        self.begun, self.stopped = asyncio.Event(), asyncio.Event()
+        self.started, self.stopped = asyncio.Event(), asyncio.Event()
         self.cancelled = 0
         self.error: Exception | None = None
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
         number = len(self.asked)
         self.asked.append((tuple(prompt_ids), sampling))
-        self.begun.set()
+        self.started.set()
         if self.error is not None:
             raise self.error
         if self.hold is not None:

@@ -162,9 +162,9 @@ async def test_a_stream_says_the_same() -> None:
 
 
 async def test_logprobs_are_the_policys_own(desk: Desk) -> None:
-    told = (await desk.ask(logprobs=True)).choices[0].logprobs.content
-    assert [token.logprob for token in told] == list(desk.policy.said[0].logprobs)
-    assert "".join(token.token for token in told) == "Good day.<end>"
+    tokens = (await desk.ask(logprobs=True)).choices[0].logprobs.content
+    assert [token.logprob for token in tokens] == list(desk.policy.said[0].logprobs)
+    assert "".join(token.token for token in tokens) == "Good day.<end>"
     assert (await desk.ask()).choices[0].logprobs is None
 
 
@@ -274,8 +274,8 @@ async def test_bodies_are_limited_and_must_be_json(desk: Desk) -> None:
     assert answer.status_code == 400
     assert "not JSON" in answer.json()["error"]["message"]
     for wrong in (b"[1]", b'{"messages": NaN}', b"[" * 5000, b'{"messages": [{"role": "user", "content": "\\ud800"}]}'):
-        told = await desk.http.post("/v1/chat/completions", content=wrong)
-        assert (told.status_code, told.json()["error"]["type"]) == (400, "invalid_request_error"), wrong[:40]
+        response = await desk.http.post("/v1/chat/completions", content=wrong)
+        assert (response.status_code, response.json()["error"]["type"]) == (400, "invalid_request_error"), wrong[:40]
     assert not desk.failures, "what a client gets wrong is no fault of the machinery"
     assert (await desk.http.post("/v1/embeddings", json={})).json()["error"]["code"] == "no_such_route"
     assert (await desk.http.get("/env")).json()["error"]["code"] == "no_environment"
@@ -305,7 +305,7 @@ async def test_a_client_that_goes_away_stops_the_sampling() -> None:
     async with Desk(Speaker(lambda prompt: "late")) as desk:
         desk.policy.hold = asyncio.Event()
         asking = asyncio.ensure_future(desk.ask())
-        await desk.policy.begun.wait()
+        await desk.policy.started.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         await desk.policy.stopped.wait()
@@ -316,7 +316,7 @@ async def test_the_end_of_the_episode_stops_the_sampling_and_refuses_what_comes(
     async with Desk(Speaker(lambda prompt: "late")) as desk:
         desk.policy.hold = asyncio.Event()
         asking = asyncio.ensure_future(desk.ask())
-        await desk.policy.begun.wait()
+        await desk.policy.started.wait()
         desk.recorder.end("it is over")
         with pytest.raises(openai.APIStatusError, match="it is over") as refused:
             await asking

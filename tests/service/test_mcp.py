@@ -101,7 +101,7 @@ async def client(service: McpService) -> AsyncIterator[Any]:
         yield connected
 
 
-async def told(connected: Any, tool: str, /, **arguments: Any) -> tuple[str, bool]:
+async def text_of(connected: Any, tool: str, /, **arguments: Any) -> tuple[str, bool]:
     """The texts of an answer, and whether it is an error."""
     answer = await connected.call_tool(tool, arguments)
     return "\n".join(block.text for block in answer.content if block.type == "text"), answer.is_error
@@ -123,9 +123,9 @@ async def play(connected: Any, env: tw.TurnEnv) -> list[tuple[str, bool]]:
         over = terminated or truncated
         if action.tool_calls:
             call = action.tool_calls[0]
-            answers.append(await told(connected, call.name, **call.arguments))
+            answers.append(await text_of(connected, call.name, **call.arguments))
         else:
-            answers.append(await told(connected, "say", text=action.text))
+            answers.append(await text_of(connected, "say", text=action.text))
         assert answers[-1][0].startswith(observation.text)
     return answers
 
@@ -139,7 +139,7 @@ async def test_the_oracle_plays_an_episode_and_succeeds() -> None:
         assert listed[0].input_schema["properties"] == {"shop": {"type": "string"}}
         answers = await play(connected, twin("test/Shops-v0", 5))
         assert answers[-1] == ("Bought.\nThe episode is over.", False), "and no word of the score"
-        assert await told(connected, "price", shop="Adler") == ("The episode is over.", True)
+        assert await text_of(connected, "price", shop="Adler") == ("The episode is over.", True)
     [record] = records
     assert record.outcome is Outcome.COMPLETED
     assert record.score is not None
@@ -166,21 +166,21 @@ async def test_the_first_observation_is_told_in_three_ways() -> None:
 
 async def test_the_score_is_said_at_the_end_and_only_if_asked_for() -> None:
     async with client(McpService(McpConfig("test/Shops-v0", show_score=True))) as connected:
-        assert "Score" not in (await told(connected, "price", shop="Adler"))[0]
-        text, _ = await told(connected, "buy", price=1)
+        assert "Score" not in (await text_of(connected, "price", shop="Adler"))[0]
+        text, _ = await text_of(connected, "buy", price=1)
         assert text.endswith('The episode is over.\nScore: {"success": false, "checks": {"bought": true}}')
 
 
 async def test_bad_calls_are_observations() -> None:
     records: list[Episode] = []
     async with client(McpService(McpConfig("test/Shops-v0"), records.append)) as connected:
-        assert await told(connected, "price", shop=3) == (
+        assert await text_of(connected, "price", shop=3) == (
             "Error: price: argument 'shop': Input should be a valid string; got 3.",
             True,
         )
-        assert (await told(connected, "price"))[1]
-        assert await told(connected, "price", shop="Zoo") == ("Error: there is no shop Zoo", True)
-        assert (await told(connected, "say", text="hello"))[0].startswith("Error: there is no tool 'say'")
+        assert (await text_of(connected, "price"))[1]
+        assert await text_of(connected, "price", shop="Zoo") == ("Error: there is no shop Zoo", True)
+        assert (await text_of(connected, "say", text="hello"))[0].startswith("Error: there is no tool 'say'")
         answer = await connected.call_tool("look", None)
         assert [block.type for block in answer.content] == ["text", "image"]
     assert [record.outcome for record in records] == [Outcome.POLICY_FAILED], "it left before the end"
@@ -191,9 +191,9 @@ async def test_bad_calls_are_observations() -> None:
 async def test_an_environment_that_listens_is_spoken_to() -> None:
     async with client(McpService(McpConfig("test/Listens-v0"))) as connected:
         assert [tool.name for tool in (await connected.list_tools()).tools][-1] == "say"
-        assert await told(connected, "say", text="hello") == ("You said 'hello'.", False)
-        assert (await told(connected, "say", words="hello"))[0].startswith("Error: say takes one argument")
-        assert (await told(connected, "say", text=3))[0].startswith("Error: say takes one argument")
+        assert await text_of(connected, "say", text="hello") == ("You said 'hello'.", False)
+        assert (await text_of(connected, "say", words="hello"))[0].startswith("Error: say takes one argument")
+        assert (await text_of(connected, "say", text=3))[0].startswith("Error: say takes one argument")
 
 
 async def test_an_environment_without_tools_is_played_by_speaking() -> None:
@@ -207,26 +207,26 @@ async def test_a_turn_limit_ends_it_too() -> None:
     records: list[Episode] = []
     config = McpConfig("test/Shops-v0", env_kwargs={"max_turns": 2})
     async with client(McpService(config, records.append)) as connected:
-        await told(connected, "price", shop="Adler")
-        assert "The episode is over." in (await told(connected, "price", shop="Adler"))[0]
+        await text_of(connected, "price", shop="Adler")
+        assert "The episode is over." in (await text_of(connected, "price", shop="Adler"))[0]
     assert records[0].out_of_turns
 
 
 async def test_broken_machinery_voids_the_episode() -> None:
     records: list[Episode] = []
     async with client(McpService(McpConfig("test/Shops-v0"), records.append)) as connected:
-        text, failed = await told(connected, "burn")
+        text, failed = await text_of(connected, "burn")
         assert failed
         assert text.startswith("The episode is void: EnvironmentFailedError: the shop burned down")
-        assert (await told(connected, "price", shop="Adler"))[1]
+        assert (await text_of(connected, "price", shop="Adler"))[1]
     assert [record.outcome for record in records] == [Outcome.INFRA_FAILED]
 
 
 async def test_calls_at_once_are_taken_one_after_another() -> None:
     records: list[Episode] = []
     async with client(McpService(McpConfig("test/Shops-v0"), records.append)) as connected:
-        await asyncio.gather(*(told(connected, "price", shop=shop) for shop in ("Adler", "Blum") * 3))
-        await told(connected, "buy", price=1)
+        await asyncio.gather(*(text_of(connected, "price", shop=shop) for shop in ("Adler", "Blum") * 3))
+        await text_of(connected, "buy", price=1)
     assert len(records[0].turns) == 7
 
 
@@ -332,13 +332,13 @@ def test_ctrl_c_ends_a_server_that_waits_for_input(turnwise: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("begun", [True, False], ids=["after it has begun", "at once"])
-def test_a_client_that_closes_its_end_ends_the_server(turnwise: list[str], begun: bool) -> None:
+@pytest.mark.parametrize("greeted", [True, False], ids=["after it has begun", "at once"])
+def test_a_client_that_closes_its_end_ends_the_server(turnwise: list[str], greeted: bool) -> None:
     hello = (
         '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},'
         '"clientInfo":{"name":"a","version":"1"}}}\n'
     )
-    done = subprocess.run(turnwise, input=hello if begun else "", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(turnwise, input=hello if greeted else "", capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -58,8 +58,8 @@ class Shop(tw.ToolEnv):
 
 def shopper(prompt: str) -> str:
     """The responses of a trained model."""
-    told = [int(part) for part in prompt.split("<tool>")[1:] for part in part.split("<")[0].split() if part.isdigit()]
-    return calls("price", shop="ab"[len(told)]) if len(told) < 2 else calls("buy", price=min(told))
+    offers = [int(part) for part in prompt.split("<tool>")[1:] for part in part.split("<")[0].split() if part.isdigit()]
+    return calls("price", shop="ab"[len(offers)]) if len(offers) < 2 else calls("buy", price=min(offers))
 
 
 @pytest.fixture
@@ -247,8 +247,8 @@ async def test_many_programs_share_one_endpoint_and_mix_nothing_up(play: Play, t
     assert len(episodes) == 12
     for episode in episodes:
         assert episode.outcome is tw.Outcome.COMPLETED
-        begun = episode.turns[0].observation.text
-        assert {turn.action.text for turn in episode.turns} == {begun}
+        first = episode.turns[0].observation.text
+        assert {turn.action.text for turn in episode.turns} == {first}
     with EpisodeStore(tmp_path / "store") as store:
         for episode in episodes:
             store.append(episode)
@@ -262,11 +262,11 @@ while not env({{"text": "x"}})["done"]:
 try:
     env({{"text": "more"}})
 except urllib.error.HTTPError as error:
-    open({str(tmp_path / "told")!r}, "w").write(error.read().decode())
+    open({str(tmp_path / "answer")!r}, "w").write(error.read().decode())
 """
     (episode,) = await play(source, Speaker([]), env=Count)
     assert len(episode.turns) == 3
-    assert "the episode is over" in (tmp_path / "told").read_text()
+    assert "the episode is over" in (tmp_path / "answer").read_text()
 
 
 def alive(pid: int) -> bool:

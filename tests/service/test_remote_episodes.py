@@ -36,8 +36,8 @@ class House:
 
     async def ask(self, key: str, *texts: str) -> None:
         messages = [{"role": "user", "content": text} for text in texts]
-        told = await self.post("/v1/chat/completions", {"model": "m", "messages": messages}, key)
-        assert told.status_code == 200, told.text
+        response = await self.post("/v1/chat/completions", {"model": "m", "messages": messages}, key)
+        assert response.status_code == 200, response.text
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_without_scores_the_pages_stand_alone(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "told"),
+    ("body", "status", "message"),
     [
         ({}, 422, "queries"),
         ({"queries": "one"}, 422, "queries"),
@@ -114,10 +114,10 @@ def test_without_scores_the_pages_stand_alone(address: str) -> None:
     ],
     ids=range(13),
 )
-def test_what_cannot_be_asked_is_refused_in_words(address: str, body: Any, status: int, told: str) -> None:
+def test_what_cannot_be_asked_is_refused_in_words(address: str, body: Any, status: int, message: str) -> None:
     answer = post(address, body)
     assert answer.status_code == status
-    assert told in json.dumps(answer.json()["detail"])
+    assert message in json.dumps(answer.json()["detail"])
 
 
 def test_pages_are_opened_and_health_is_told(address: str) -> None:
@@ -286,7 +286,7 @@ def test_what_may_help_is_tried_again(theirs: Theirs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "told"),
+    ("status", "body", "message"),
     [
         (404, {"detail": "Not Found"}, "answered 404"),
         (422, {"detail": [{"msg": "no"}]}, "answered 422"),
@@ -300,10 +300,10 @@ def test_what_may_help_is_tried_again(theirs: Theirs) -> None:
     ],
     ids=range(9),
 )
-def test_an_answer_that_is_none_is_the_machinerys_fault(theirs: Theirs, status: int, body: Any, told: str) -> None:
+def test_an_answer_that_is_none_is_the_machinerys_fault(theirs: Theirs, status: int, body: Any, message: str) -> None:
     theirs.answers = [lambda handler: say(handler, status, body)]
     remote = Remote(theirs.url)
-    with pytest.raises(InfrastructureError, match=told):
+    with pytest.raises(InfrastructureError, match=message):
         remote.search(["a"], 1)
     assert len(theirs.asked) == 1, "asking again would not help"
     remote.close()

@@ -71,14 +71,14 @@ def test_the_stream_is_the_same_in_every_process_and_for_ever() -> None:
         "from turnwise.tasks.rng import Rng, unit_hash; rng = Rng('maze', 3); "
         "print(rng.randrange(10**9), rng.pick('abcdef'), unit_hash('x', 1))"
     )
-    told = {
+    printed = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         ).stdout
         for seed in ("0", "1")
     }
     rng = Rng("maze", 3)
-    assert told == {f"{rng.randrange(10**9)} {rng.pick('abcdef')} {unit_hash('x', 1)}\n"}
+    assert printed == {f"{rng.randrange(10**9)} {rng.pick('abcdef')} {unit_hash('x', 1)}\n"}
     # A change here changes every task of every family: it needs new versions of all ids.
     assert Rng("maze", 3).randrange(10**9) == 365814749
 

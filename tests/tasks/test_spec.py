@@ -54,13 +54,13 @@ def test_every_field_counts() -> None:
 @pytest.mark.slow
 def test_digests_are_the_same_in_every_process() -> None:
     code = "from turnwise.tasks.spec import TaskSpec; print(TaskSpec('maze', 'rooms', 2, 7, 'dev').digest)"
-    told = {
+    printed = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         ).stdout.strip()
         for seed in ("0", "1")
     }
-    assert told == {TaskSpec("maze", "rooms", 2, 7, Split.DEV).digest}
+    assert printed == {TaskSpec("maze", "rooms", 2, 7, Split.DEV).digest}
 
 
 def test_a_split_may_be_named_by_its_text() -> None:

@@ -26,6 +26,7 @@ from turnwise.trainers.run.metrics import Stopwatch, read_metrics
 from turnwise.trainers.run.opening import open_run
 from turnwise.trainers.run.run import Run
 
+from ..shifts import core_sample
 from . import small
 from .critics.turns import step
 from .test_resume import finish as to_the_end
@@ -75,17 +76,21 @@ def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path,
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"actor": "ppo", "epochs": 2},
-        {"actor": "doubly_robust", "epochs": 1, "loss": {"max_kl": None}},
-        {"actor": "awr", "critic": "iql"},
-        {"critic": "mc", "min_target": True},
-        {"td_lambda": 0.9, "critic_model": {**CRITIC, "histogram": {"low": -60, "high": 10}}},
-        {"td_steps": 3, "critic_model": {**CRITIC, "encoder": {**CRITIC["encoder"], "kind": "causal"}}},
-        {"loss": {"kl": {"coef": 0.1}, "entropy_coef": 0.01}, "critic": "mc"},
-        {"baseline": "token", "values": {"init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}},
-    ],
-    ids=["ppo", "doubly robust", "iql+awr", "mc", "TD(λ), HL-Gauss", "n steps, causal", "kl", "token baseline"],
+    core_sample(
+        [
+            {"actor": "ppo", "epochs": 2},
+            {"actor": "doubly_robust", "epochs": 1, "loss": {"max_kl": None}},
+            {"actor": "awr", "critic": "iql"},
+            {"critic": "mc", "min_target": True},
+            {"td_lambda": 0.9, "critic_model": {**CRITIC, "histogram": {"low": -60, "high": 10}}},
+            {"td_steps": 3, "critic_model": {**CRITIC, "encoder": {**CRITIC["encoder"], "kind": "causal"}}},
+            {"loss": {"kl": {"coef": 0.1}, "entropy_coef": 0.01}, "critic": "mc"},
+            {"baseline": "token", "values": {"init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}},
+        ],
+        3,
+        key="kinds of ArCHer",
+        ids=["ppo", "doubly robust", "iql+awr", "mc", "TD(λ), HL-Gauss", "n steps, causal", "kl", "token baseline"],
+    ),
 )
 def test_every_kind_of_critic_and_actor_runs(tmp_path: Path, cloned: Path, changes: dict[str, Any]) -> None:
     result = archer.train(config(tmp_path / "run", cloned / "model", steps=2, replay=20, **changes))
@@ -183,6 +188,7 @@ def halfway(run: Run) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_an_interruption_while_learning_waits_for_the_end_of_the_step(tmp_path: Path, cloned: Path) -> None:
     """Ctrl-C between the critic and the actor, while utterances are sampled: the step is finished, and then saved."""
     straight = archer.train(config(tmp_path / "straight", cloned / "model"))

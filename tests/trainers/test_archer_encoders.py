@@ -23,6 +23,7 @@ def shared(rank: int = 2) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_actor_and_critic_share_a_model_and_resume_bitwise(tmp_path: Path, cloned: Path) -> None:
     straight = archer.train(config(tmp_path / "straight", cloned / "model", steps=3, **shared()))
     archer.train(config(tmp_path / "parts", cloned / "model", steps=2, **shared()))

@@ -107,6 +107,7 @@ def test_it_may_start_nevertheless_and_says_so(
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_an_open_gate_lets_the_actor_learn_and_a_resumed_run_is_the_same(
     tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from turnwise.rollouts.branching_vine import StateValues
 from turnwise.trainers import on_policy
 from turnwise.trainers.run.metrics import read_metrics
 
+from ..shifts import core_sample
 from .test_on_policy import config, running
 from .test_resume import same, state
 
@@ -38,7 +39,7 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "told"),
+    ("name", "changes", "message"),
     [
         ("arpo", {"branching": None}, r"arpo gives credit to what branching.strategy = 'entropy' plays, not None"),
         ("arpo", {"branching": {"strategy": "vine"}}, "plays, not 'vine'"),
@@ -51,8 +52,8 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
         ("vine-ppo", {"agent": {"program": "true"}}, "a program cannot be forked there: leave one out"),
     ],
 )
-def test_what_does_not_go_together_is_refused(name: str, changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(pydantic.ValidationError, match=told):
+def test_what_does_not_go_together_is_refused(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(pydantic.ValidationError, match=message):
         config(name, **changes)
 
 
@@ -77,7 +78,7 @@ def test_an_environment_that_cannot_be_forked_is_refused_before_anything_is_play
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", core_sample([*SETTINGS], 1, key="resumed branching"))
 def test_a_resumed_run_is_bitwise_the_same(tmp_path: Path, cloned: Path, name: str) -> None:
     changes = SETTINGS[name] | {"eval": {"episodes": 0}, "episodes": {"env_kwargs": {"max_turns": 6}}}
     on_policy.train(running(tmp_path / "straight", cloned / "model", name, **changes, steps=3))

@@ -30,7 +30,8 @@ def test_each_step_evaluation_and_checkpoint_is_one_event(tmp_path: Path, caplog
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", ["turnwise", pytest.param("python -m", marks=pytest.mark.shift)])
+@pytest.mark.shift
+@pytest.mark.parametrize("by", ["turnwise", "python -m"])
 def test_standard_error_has_nothing_but_json(by: str, tmp_path: Path) -> None:
     small = "env=turnwise/MazeU-v0 steps=2 batch=4 nano.size=0.1M eval.episodes=0 demonstrations.count=2 "
     words = [*f"{small}agent.max_tokens=4 tensorboard=false threads=1 --log-format json".split(), f"out={tmp_path}"]

@@ -14,6 +14,7 @@ from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.run_folder import RunFolder
 
+from ..shifts import core_sample
 from . import small
 from .fakes import Bigram, Said, conversation
 
@@ -42,7 +43,7 @@ def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) ->
     assert result.metrics["eval/episodes"] == 4
 
 
-@pytest.mark.parametrize("level", ["turn", "trajectory"])
+@pytest.mark.parametrize("level", core_sample(["turn", "trajectory"], 1, key="ratio levels"))
 @pytest.mark.slow
 def test_all_ratio_levels_run(tmp_path: Path, cloned: Path, level: str) -> None:
     result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, ratio_level=level))
@@ -84,6 +85,7 @@ def test_an_iteration_on_nothing_is_no_error() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_linear_schedule_ends_with_the_run(tmp_path: Path, cloned: Path) -> None:
     changes = {"optimizer": {"lr": 1e-3, "schedule": "linear"}, "steps": 4, "eval": {"episodes": 0}}
     result = small.run(small.looping(tmp_path / "run", cloned / "model", **changes))
@@ -122,6 +124,7 @@ def test_a_resumed_run_goes_forward(tmp_path: Path, cloned: Path, caplog: pytest
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned: Path) -> None:
     """Ctrl-C while episodes are played: those that are over wait in the checkpoint, and the run ends up the same."""
     straight = small.run(small.looping(tmp_path / "straight", cloned / "model", steps=2))

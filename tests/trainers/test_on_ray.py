@@ -60,6 +60,8 @@ def test_archer(tmp_path: Path, cloned: Path) -> None:
     compared(archer.train, lambda out, **changes: archer_config(out, cloned / "model", **changes), tmp_path, steps=2)
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 def test_a_forked_tree(tmp_path: Path, cloned: Path) -> None:
     tree = {"strategy": "entropy", "tokens": 4}
     changes = {"group_size": 4, "branching": tree}

@@ -233,8 +233,8 @@ def test_trap_24_asynchronous_rollouts_of_two_processes_train_every_task_once_th
     lives.append(trained(folder)[noted:])
     kept: list[tuple[int, list[str]]] = []
     for life in lives:
-        begun = min((step for step, _ in life), default=10**9)
-        kept = [entry for entry in kept if entry[0] < begun] + life  # steps after the last checkpoint are lost
+        first_step = min((step for step, _ in life), default=10**9)
+        kept = [entry for entry in kept if entry[0] < first_step] + life  # steps after the last checkpoint are lost
     assert [step for step, _ in kept] == list(range(1, 9))
     groups = [group for _, each in kept for group in each]
     assert len(groups) == len(set(groups)) == 16, "every task once"

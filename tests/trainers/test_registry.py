@@ -18,6 +18,8 @@ from turnwise.trainers.registry import ALGORITHMS, rules
 from turnwise.trainers.run.conclusion import RunResult
 from turnwise.trainers.script import script
 
+from ..shifts import core_sample
+
 ROOT = Path(__file__).resolve().parents[2]
 NEW = """
 import sys, types
@@ -47,7 +49,11 @@ turnwise.cli.main(["train", *sys.argv[1:]])
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["halved", "--settings"], "algorithm.name [halved]"), (["--help"], "turn-credit"), (["halvd"], "halved")],
+    core_sample(
+        [(["halved", "--settings"], "algorithm.name [halved]"), (["--help"], "turn-credit"), (["halvd"], "halved")],
+        1,
+        key="a new algorithm",
+    ),
 )
 def test_a_new_algorithm_is_one_file_and_one_line(words: list[str], said: str) -> None:
     done = subprocess.run([sys.executable, "-c", NEW, *words], capture_output=True, text=True, check=False)

@@ -55,10 +55,10 @@ class Scripted:
         return self.sampler.context_length
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
-        told = self.script.pop(0)
-        if told is None:
+        scripted = self.script.pop(0)
+        if scripted is None:
             return await self.sampler.generate(prompt_ids, sampling, session=session)
-        ids = self.template.written(told)
+        ids = self.template.written(scripted)
         with torch.no_grad():
             logits = self.model(input_ids=torch.tensor([[*prompt_ids, *ids]])).logits[0, len(prompt_ids) - 1 : -1]
         logp = logits.float().log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
@@ -137,6 +137,7 @@ def _gradient(
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_hundred_turns_with_a_workspace_rebuilt_are_exact(tmp_path: Path) -> None:
     """IterResearch: task, report, last action and result; every turn a row, scored by the trainer as it was sampled."""
     model, tokenizer = nano()

@@ -83,6 +83,7 @@ def test_one_process_then_two_that_are_killed_then_one_are_one_run(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_torn_shards_are_never_resumed(tmp_path: Path, cloned: Path) -> None:
     out = tmp_path / "run"
     changes = {"steps": 2, "keep_checkpoints": 3, "optimizer": {"autocast": "bfloat16", "kind": "adamw-fused"}}

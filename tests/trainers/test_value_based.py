@@ -237,6 +237,7 @@ def test_averaging_is_exact_and_none_where_the_two_are_one() -> None:
 
 @pytest.mark.parametrize(("name", "critics"), [("ilql", 2), ("monte_carlo", 1)])
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_run_exports_a_guided_policy(tmp_path: Path, cloned: Path, name: str, critics: int) -> None:
     result = value_based.train(configured(tmp_path / "run", cloned / "model", algorithm={"name": name}, beta=3.0))
     model, _ = load_model(result.model)

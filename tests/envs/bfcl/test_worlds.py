@@ -69,14 +69,14 @@ def test_two_interleaved_episodes_are_what_each_is_alone(name: str, seeds: tuple
 @pytest.mark.parametrize("seed", [0, 60, 110, 160])
 def test_a_task_left_dirty_begins_anew(name: str, seed: int) -> None:
     env = made(name)
-    begun = env.reset(seed=seed)
+    reset_result = env.reset(seed=seed)
     first, rng = played(env), tw.Rng("dirt", seed)
     for other in (env, made(name)):
         other.reset(seed=seed)
         for _ in range(40):
             if not other._over:
                 other.step(other.random_action(rng))
-        assert other.reset(seed=seed) == begun, "the same instance begins as it did the first time"
+        assert other.reset(seed=seed) == reset_result, "the same instance begins as it did the first time"
         assert played(other) == first
 
 

@@ -107,9 +107,9 @@ class IgnoredSeed(Password):
 class DirtyReset(Password):
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
         kept = getattr(self, "notes", [])
-        told = super().start(task, rng)
+        observation = super().start(task, rng)
         self.notes = kept
-        return told
+        return observation
 
 
 @fault("group_identical_reset", "member 1 of a group")
@@ -379,9 +379,9 @@ class ForgetfulFork(Password):
 @fault("no_global_rng", r"random.getrandbits\(\) at .*faults_text.py")
 class GlobalRng(Password):
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
-        told = super().start(task, rng)
+        observation = super().start(task, rng)
         self.word = random.choice(("bababa", "dedede", "kikiki"))
-        return told
+        return observation
 
 
 @fault("no_global_rng", "numpy.random")
@@ -433,9 +433,9 @@ class LastResetWins(Password):
     now: ClassVar[str] = ""
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
-        told = super().start(task, rng)
+        observation = super().start(task, rng)
         type(self).now = self.word
-        return told
+        return observation
 
     def act(self, action: tw.Action) -> Any:
         self.word = self.now
@@ -450,9 +450,9 @@ class Archive(Password):
     archive: ClassVar[list[str]] = []
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
-        told = super().start(task, rng)
+        observation = super().start(task, rng)
         self.archive.append(self.word * 100)
-        return told
+        return observation
 
 
 @fault("leaks_nothing", "files are left open")

@@ -135,7 +135,7 @@ BEGIN: dict[str, Callable[[], TurnEnv]] = {
 
 
 @contextmanager
-def begun(name: str) -> Iterator[TurnEnv]:
+def started(name: str) -> Iterator[TurnEnv]:
     """Begin an episode, and close it at the end."""
     try:
         env = BEGIN[name]()
@@ -162,7 +162,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, one: Regression) -> None:
 def found(monkeypatch: pytest.MonkeyPatch, one: Regression) -> None:
     """Check that attempts are scored with a limit, and that one of them is not without it."""
     monkeypatch.setattr(connection, "PROBE", 0.2)  # no server answers a probe in these attempts
-    with begun(one.env) as env:
+    with started(one.env) as env:
         tries = {name: play for name, play in all_attempts(env).items() if one.attempt in name}
         assert tries, f"there is no attempt {one.attempt!r}"
         assert unscored(env, tries) == {}

@@ -20,7 +20,7 @@ from .tasks_of_one import RIGHT, DoubleEnv
 pytestmark = pytest.mark.usefixtures("backend")
 
 
-def begun(**settings: Any) -> DoubleEnv:
+def started(**settings: Any) -> DoubleEnv:
     env = DoubleEnv(**settings)
     env.reset(seed=0)
     return env
@@ -31,7 +31,7 @@ def said(env: CodeEnv, name: str, **arguments: Any) -> str:
 
 
 def test_files_are_listed_read_searched_written_and_patched() -> None:
-    env = begun()
+    env = started()
     assert said(env, "list") == "notes/\nnotes/a b.txt  10 bytes\nsolution.py  24 bytes"
     assert said(env, "read", path="notes/a b.txt") == "    1  keep\n    2  this"
     assert said(env, "read", path="notes/a b.txt", first_line=2, lines=1).endswith("[lines 2 to 2 of 2]")
@@ -42,7 +42,7 @@ def test_files_are_listed_read_searched_written_and_patched() -> None:
 
 
 def test_a_search_looks_at_so_much_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    env = begun()
+    env = started()
     said(env, "write", path="many.txt", content="x\n" * 3000)
     found = said(env, "search", text="x").splitlines()
     assert (len(found), found[-1]) == (51, "[… more than 950 more …]")
@@ -66,13 +66,13 @@ def test_a_search_looks_at_so_much_and_says_so(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_what_cannot_be_done_is_refused_in_words(call: tuple[str, dict[str, str]], words: str) -> None:
-    answer = said(begun(), call[0], **call[1])
+    answer = said(started(), call[0], **call[1])
     assert answer.startswith("Error: ")
     assert words in answer
 
 
 def test_output_is_clipped_in_the_middle_and_hides_addresses() -> None:
-    env = begun()
+    env = started()
     answer = said(env, "run", command="yes | head -c 50000; echo end")
     assert len(answer) < 5000
     assert "characters omitted" in answer
@@ -85,25 +85,25 @@ def test_output_is_clipped_in_the_middle_and_hides_addresses() -> None:
     [("python3 -c 'import nowhere'", "import error"), ("kill -11 $$", "crash"), ("false", "other error")],
 )
 def test_what_went_wrong_is_told_in_info(command: str, trouble: str) -> None:
-    info = begun().step(tw.ToolCall("run", {"command": command}))[4]
+    info = started().step(tw.ToolCall("run", {"command": command}))[4]
     assert info["troubles"] == [trouble]
 
 
 def test_a_command_that_hangs_is_stopped() -> None:
-    env = begun(seconds=0.5)
+    env = started(seconds=0.5)
     assert said(env, "run", command="sleep 60") == "Stopped: it did not finish within 0.5 seconds."
     assert said(env, "run", command="echo on").startswith("on")
 
 
 def test_visible_tests_tell_what_was_expected() -> None:
-    env = begun()
+    env = started()
     assert said(env, "test") == "0 of 1 tests passed.\nexample failed (wrong value). double(1): expected 2, got None"
     said(env, "write", path="solution.py", content=RIGHT)
     assert said(env, "test") == "1 of 1 tests passed."
 
 
 def test_success_is_paid_and_collateral_spoils_it() -> None:
-    env = begun()
+    env = started()
     said(env, "write", path="solution.py", content=RIGHT)
     assert env.step(tw.ToolCall("submit"))[1] == 1.0
     env.reset(seed=0)
@@ -115,7 +115,7 @@ def test_success_is_paid_and_collateral_spoils_it() -> None:
 
 @pytest.mark.parametrize("spoil", ["chmod 000 .", "rm -rf ..?* .[!.]* *", "kill -9 -1", "head -c 30m /dev/zero > big"])
 def test_an_agent_that_spoils_its_workspace_is_scored_all_the_same(spoil: str) -> None:
-    env = begun()
+    env = started()
     said(env, "run", command=spoil)
     said(env, "list")
     _, reward, terminated, _, info = env.step(tw.ToolCall("submit"))
@@ -123,7 +123,7 @@ def test_an_agent_that_spoils_its_workspace_is_scored_all_the_same(spoil: str) -
 
 
 def test_partial_credit_is_the_weight_of_what_holds() -> None:
-    env = begun(partial=True)
+    env = started(partial=True)
     said(env, "write", path="solution.py", content="def double(x):\n    return x * 2\n")
     _, reward, _, _, info = env.step(tw.ToolCall("submit"))
     assert info["score"].checks == {"values": False, "tests": True, "notes": True}
@@ -132,7 +132,7 @@ def test_partial_credit_is_the_weight_of_what_holds() -> None:
 
 @pytest.mark.parametrize("limit", [2, 9], ids=["truncated", "submitted"])
 def test_shaping_moves_rewards_and_leaves_the_return(limit: int) -> None:
-    env, rewards, over = begun(shaping=0.5, max_turns=limit), list[float](), False
+    env, rewards, over = started(shaping=0.5, max_turns=limit), list[float](), False
     for call in (
         tw.ToolCall("write", {"path": "solution.py", "content": RIGHT}),
         tw.ToolCall("write", {"path": "solution.py", "content": "def double(x) nonsense"}),
@@ -149,7 +149,7 @@ def test_shaping_moves_rewards_and_leaves_the_return(limit: int) -> None:
 
 
 def test_forks_are_independent_of_each_other() -> None:
-    env = begun()
+    env = started()
     said(env, "write", path="a.txt", content="one")
     fork = env.fork()
     assert fork.state_key() == env.state_key()
@@ -159,7 +159,7 @@ def test_forks_are_independent_of_each_other() -> None:
 
 
 def test_a_fork_of_a_python_session_has_its_variables() -> None:
-    env = begun(actions="python")
+    env = started(actions="python")
     said(env, "python", code="x = 40\nopen('log', 'a').write('once')")
     fork = env.fork()
     assert fork.state_key() == env.state_key()
@@ -169,7 +169,7 @@ def test_a_fork_of_a_python_session_has_its_variables() -> None:
 
 
 def test_a_plain_answer_is_tried_and_may_be_given_again() -> None:
-    env = begun(actions="text")
+    env = started(actions="text")
     assert not env.tools
     observation, reward, over, _, _ = env.step("def double(x):\n    return x")
     assert (reward, over) == (0.0, False)
@@ -199,7 +199,7 @@ async def test_episodes_side_by_side_share_nothing() -> None:
 
 
 def test_nothing_is_left_of_an_environment_that_nobody_holds(backend: Backend) -> None:
-    env = begun()
+    env = started()
     sandbox = LOOP.wait(env.episode_sandbox.sandbox())
     del env
     for _ in range(200):

@@ -129,23 +129,24 @@ def package(tmp_path: Path) -> Path:
 
 def build(package: Path, folder: Path, backend: Backend, limit: int | None = None) -> list[Progress]:
     """Build a task set, and return its messages."""
-    told: list[Progress] = []
+    reports: list[Progress] = []
     builder = Builder(opened(str(package)), folder, backend, spec_for(None), None)
-    wait_for = builder.build(limit, 2, told.append)
+    wait_for = builder.build(limit, 2, reports.append)
     LOOP.wait(wait_for)
-    return told
+    return reports
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_package_becomes_tasks_that_can_be_played(package: Path, folder: Path, backend: Backend) -> None:
-    told = build(package, folder, backend)
-    assert told[-1].tried == told[-1].total
+    reports = build(package, folder, backend)
+    assert reports[-1].tried == reports[-1].total
     found = TaskSet(folder)
     assert (found.header.package, found.header.version, found.header.licence) == ("tiny", "1.2", "MIT")
     assert [suite.module for suite in found.header.suites] == ["tiny/sums.py"], "no test of the other passes"
     assert found.header.suites[0].outcomes["tests/test_sums.py::test_skipped"] == "skipped"
     assert {fault.scope for fault in found.faults} == {"total"}, "a fault that no test catches is no task"
-    assert len(found.faults) == told[-1].kept > 2
+    assert len(found.faults) == reports[-1].kept > 2
 
     env = CodeRepairEnv(tasks=folder)
     spec = env.tasks().spec(0, level=1)
@@ -156,7 +157,7 @@ def test_a_package_becomes_tasks_that_can_be_played(package: Path, folder: Path,
             assert not played(env, spec, play), name
 
     before = (folder / TASKS).read_text()
-    assert build(package, folder, backend)[0].tried == told[-1].total, "what was tried is not tried again"
+    assert build(package, folder, backend)[0].tried == reports[-1].total, "what was tried is not tried again"
     assert (folder / TASKS).read_text() == before
 
     (folder / SOURCES / "tiny/sums.py").write_text("")

@@ -126,7 +126,7 @@ def test_the_maze_can_be_looked_at() -> None:
 
 
 def test_only_procedural_mazes_say_where_one_came_from() -> None:
-    for env, told in ((MazeEnv(), True), (MazeFO(), False)):
+    for env, expected in ((MazeEnv(), True), (MazeFO(), False)):
         env.reset(seed=0)
         observation, *_ = env.step(env.oracle())
-        assert ("You came from" in observation.text) is told, "LMRL-Gym's observations are kept as published"
+        assert ("You came from" in observation.text) is expected, "LMRL-Gym's observations are kept as published"

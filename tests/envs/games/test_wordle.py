@@ -9,7 +9,7 @@ from turnwise.envs.games.wordle import WordleEnv
 from turnwise.tasks.games.wordle import LEVELS, TRIES, WORDLES, vocabulary
 
 
-def begun(level: int = 1, split: tw.Split = tw.Split.TRAIN, seed: int = 0) -> WordleEnv:
+def started(level: int = 1, split: tw.Split = tw.Split.TRAIN, seed: int = 0) -> WordleEnv:
     env = WordleEnv()
     env.reset(options={"task": WORDLES.spec(seed, split=split, level=level)})
     return env
@@ -20,7 +20,7 @@ def wrong(env: WordleEnv) -> list[str]:
 
 
 def test_a_win_costs_nothing_and_a_wrong_guess_one() -> None:
-    env = begun()
+    env = started()
     observation, reward, terminated, _, _ = env.step(wrong(env)[0])
     assert (reward, terminated) == (-1.0, False)
     assert observation.text.endswith("5 tries left.")
@@ -30,7 +30,7 @@ def test_a_win_costs_nothing_and_a_wrong_guess_one() -> None:
 
 
 def test_a_bad_word_costs_a_try_and_one() -> None:
-    env = begun()
+    env = started()
     for bad in ("zzz", "", "a whole sentence", "cat7"):
         observation, reward, terminated, _, info = env.step(bad)
         assert reward == -1.0
@@ -42,7 +42,7 @@ def test_a_bad_word_costs_a_try_and_one() -> None:
 
 
 def test_six_tries_are_the_end_of_the_task_not_a_truncation() -> None:
-    env = begun()
+    env = started()
     for turn, word in enumerate(wrong(env)[:TRIES], 1):
         observation, reward, terminated, truncated, info = env.step(word)
         assert reward == -1.0
@@ -54,17 +54,17 @@ def test_six_tries_are_the_end_of_the_task_not_a_truncation() -> None:
 
 @pytest.mark.parametrize("spell", [str.upper, " ".join, "{}.".format, '"{}"'.format, " {} ".format])
 def test_a_guess_may_be_written_in_several_ways(spell: object) -> None:
-    env = begun(level=4)
+    env = started(level=4)
     assert callable(spell)
     assert env.step(spell(env.game.secret))[4]["success"]
 
 
 def test_the_answer_is_in_words() -> None:
-    env = begun()
+    env = started()
     secret = env.game.secret
     guess = next(word for word in wrong(env) if word[0] == secret[0])
     assert env.step(guess)[0].text.startswith(f"{guess[0]} green, ")
-    held = begun(split=tw.Split.TEST_TEMPLATE)
+    held = started(split=tw.Split.TEST_TEMPLATE)
     assert held.step(wrong(held)[0])[0].text[1] in "+?-", "another wording, told in the rules"
 
 
@@ -72,7 +72,7 @@ def test_the_oracle_does_not_look() -> None:
     """Two games with other secrets but equal answers so far: the oracle does the same in both."""
     plays: dict[str, str] = {}
     for seed in range(60):
-        env = begun(seed=seed)
+        env = started(seed=seed)
         for _ in range(2):
             key, guess = env.state_key(), str(env.oracle())
             assert plays.setdefault(key, guess) == guess

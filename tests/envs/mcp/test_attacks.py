@@ -20,7 +20,7 @@ from turnwise.errors import InfrastructureError
 from turnwise.rollouts.episode import Outcome
 from turnwise.rollouts.runner import run
 
-from ...shifts import sampled
+from ...shifts import core_sample, sampled
 from ..hostile import all_attempts, played, unscored
 from .around import HERE, Around, raw, said
 from .attacks import EVERYTHING, FILES, HANGS, MEMORY, TIME, Attempts, misbehaving, on_the_raw_server
@@ -107,7 +107,7 @@ def spec_of(name: str) -> tuple[ServerSpec, Attempts]:
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(1000, id="all", marks=pytest.mark.shift)])
-@pytest.mark.parametrize("name", ["time", "files", "memory", "everything"])
+@pytest.mark.parametrize("name", core_sample(["time", "files", "memory", "everything"], 2, key="servers of others"))
 def test_attempts_on_servers_of_others_are_scored(name: str, count: int) -> None:
     spec, own = spec_of(name)
     env = Around(servers=[spec])

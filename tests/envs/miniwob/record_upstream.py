@@ -96,12 +96,12 @@ def main(target: str) -> None:
         ("utterances", asked, names, solutions.EVERYWHERE),
     ):
         for task in tasks:
-            begun = time.monotonic()
+            began = time.monotonic()
             try:
                 rows[kind] += function(task, seeds)
             except Exception as error:
                 print(f"{kind} of {task}: {type(error).__name__}: {str(error)[:200]}", file=sys.stderr)
-            print(kind, task, f"{time.monotonic() - begun:.1f} s", flush=True)
+            print(kind, task, f"{time.monotonic() - began:.1f} s", flush=True)
             found = {"version": importlib.metadata.version("miniwob"), **rows}
             Path(target).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

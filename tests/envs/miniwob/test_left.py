@@ -97,6 +97,8 @@ def test_a_window_whose_episode_is_cancelled_before_it_may_begin_is_closed(monke
     closed(LOOP.wait(over_there()))
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 def test_pages_that_wait_keep_no_retired_browser_where_only_others_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(PAGE) as env:
         until(lambda: env.browser.window.path in loaded().waiting, "no page was made ready")

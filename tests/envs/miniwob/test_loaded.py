@@ -13,6 +13,7 @@ from turnwise.envs.miniwob.loaded import EACH, loaded
 from turnwise.envs.web.chromium.loop import LOOP
 from turnwise.envs.web.chromium.pool import pool
 
+from ...shifts import core_sample
 from .around import opened, until
 
 pytestmark = pytest.mark.slow
@@ -34,12 +35,7 @@ def view(env: MiniwobEnv) -> Any:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        "click-test-2",
-        "click-pie",
-        pytest.param("count-shape", marks=pytest.mark.shift),
-        pytest.param("flight.Alaska", marks=pytest.mark.shift),
-    ],
+    core_sample(["click-test-2", "click-pie", "count-shape", "flight.Alaska"], 1, key="page that waited"),
 )
 def test_an_episode_is_the_same_in_a_page_that_waited(page: str) -> None:
     with opened(page, seed=5) as env:

@@ -9,7 +9,7 @@ from ..hostile import unscored
 from .worlds import Bookshops
 
 
-def begun(sandbox: str) -> Bookshops:
+def started(sandbox: str) -> Bookshops:
     env = Bookshops(actions="python", sandbox=sandbox, seconds=2.0, max_turns=6)
     env.reset(seed=0)
     return env
@@ -17,7 +17,7 @@ def begun(sandbox: str) -> Bookshops:
 
 @pytest.mark.slow
 def test_some_attempts_are_scored(sandbox: str) -> None:
-    env = begun(sandbox)
+    env = started(sandbox)
     tries = env.attacks()
     quick = [name for name in tries if not any(word in name for word in ("stop", "never", "spin", "without end"))]
     assert len(tries) >= 35
@@ -28,6 +28,6 @@ def test_some_attempts_are_scored(sandbox: str) -> None:
 @pytest.mark.slow
 @pytest.mark.shift
 def test_every_attempt_is_scored(sandbox: str) -> None:
-    env = begun(sandbox)
+    env = started(sandbox)
     assert unscored(env, env.attacks()) == {}
     env.close()

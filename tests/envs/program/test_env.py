@@ -19,7 +19,7 @@ CERTIFIED_ALWAYS = {"oracle_solves", "replay_equals_original", "fork_equals_orig
 CERTIFIED_LONGEST = {"leaks_nothing", "fork_is_independent"}
 
 
-def begun(**kwargs: Any) -> Bookshops:
+def started(**kwargs: Any) -> Bookshops:
     env = Bookshops(**{"actions": "python", **kwargs})
     env.reset(seed=0)
     return env
@@ -37,7 +37,7 @@ def played(env: tw.TurnEnv, seed: int) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_calls_and_programs_solve_a_task_with_the_same_score(seed: int) -> None:
-    assert played(Bookshops(), seed) == played(begun(), seed)
+    assert played(Bookshops(), seed) == played(started(), seed)
 
 
 def test_by_tools_it_is_the_environment_as_it_was() -> None:
@@ -68,18 +68,18 @@ def test_the_first_observation_tells_what_a_program_can_call() -> None:
     ids=["all of it", "the first block", "the first of Python", "one that was cut off"],
 )
 def test_a_message_is_a_program(text: str) -> None:
-    observation, _, over, _, _ = begun().step(text)
+    observation, _, over, _, _ = started().step(text)
     assert (observation.messages[0].role, observation.text, over) == ("user", "42\nExit code 0.", False)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "```json\n{}\n```"])
 def test_a_message_without_a_program_is_unparsed(text: str) -> None:
-    observation, _, _, _, info = begun().step(text)
+    observation, _, _, _, info = started().step(text)
     assert (observation.text, info["unparsed"]) == ("Write a program in Python.", True)
 
 
 def test_a_whole_task_in_one_program() -> None:
-    env = begun()
+    env = started()
     code = "apis.shop.buy(min(apis.shop.price(name)['price'] for name in apis.shop.names()))\nprint('bought')"
     observation, reward, over, _, info = env.step(f"```python\n{code}\n```")
     assert (reward, over, info["success"]) == (1.0, True, True)
@@ -88,14 +88,14 @@ def test_a_whole_task_in_one_program() -> None:
 
 
 def test_of_several_programs_none_is_run_after_the_end() -> None:
-    env = begun()
+    env = started()
     calls = [tw.ToolCall("python", {"code": f"apis.shop.buy({n})"}) for n in (1, 2)]
     observation, _, over, _, info = env.step(tw.Action(tool_calls=tuple(calls)))
     assert (len(observation.messages), over, env.bought, info["success"]) == (1, True, [1], False)
 
 
 def test_errors_are_observations_and_are_counted() -> None:
-    env = begun()
+    env = started()
     _, _, over, _, info = env.step("try: apis.shop.price('Dunn')\nexcept ApiError: pass")
     assert (over, info["tool_errors"]) == (False, ["shop_price"])
     observation, *_ = env.step(tw.ToolCall("shop_price", {"shop": "Blum"}))
@@ -103,7 +103,7 @@ def test_errors_are_observations_and_are_counted() -> None:
 
 
 def test_a_fork_runs_the_programs_again_and_is_apart() -> None:
-    env = begun()
+    env = started()
     env.step("seen = [apis.shop.price('Adler')]")
     fork = env.fork()
     assert (fork.asked, fork.state_key()) == (["Adler"], env.state_key())
@@ -113,7 +113,7 @@ def test_a_fork_runs_the_programs_again_and_is_apart() -> None:
 
 
 def test_programs_are_part_of_the_state() -> None:
-    one, other = begun(), begun()
+    one, other = started(), started()
     before = one.state_key()
     one.step("x = 1")
     assert one.state_key() != before, "its variables are what the next program begins with"
@@ -123,11 +123,11 @@ def test_programs_are_part_of_the_state() -> None:
 
 def test_sets_have_the_same_order_in_every_session() -> None:
     code = "''.join(set('abcdefghijklmnopqrstuvwxyz'))"
-    assert begun().step(code)[0].text == begun().step(code)[0].text, "a replay could differ otherwise"
+    assert started().step(code)[0].text == started().step(code)[0].text, "a replay could differ otherwise"
 
 
 def test_near_misses_and_random_actions_are_programs() -> None:
-    env = begun()
+    env = started()
     for play in env.near_misses().values():
         env.reset(seed=0)
         action = play(env) if callable(play) else play[0]
@@ -160,7 +160,7 @@ async def test_episodes_side_by_side_share_nothing() -> None:
 
 
 def test_a_program_that_does_not_end_is_stopped() -> None:
-    env = begun(seconds=0.5)
+    env = started(seconds=0.5)
     observation, *_ = env.step("while True: apis.note('a')")
     assert "Error: no more requests" in observation.text or "Stopped" in observation.text
     assert "Stopped: it did not finish within 0.5 seconds." in env.step("while True: pass")[0].text

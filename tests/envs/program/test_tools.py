@@ -50,8 +50,8 @@ async def test_a_bug_of_a_tool_is_no_error_of_the_program(tools: PythonTools) ->
 
 
 async def test_help_tells_what_a_tool_does(tools: PythonTools) -> None:
-    told = (await tools.run("help(apis.shop.price)")).text
-    assert "price(shop: str, copies: int = 1)\n    Ask a shop for its price." in told
+    help_text = (await tools.run("help(apis.shop.price)")).text
+    assert "price(shop: str, copies: int = 1)\n    Ask a shop for its price." in help_text
 
 
 @pytest.mark.parametrize(

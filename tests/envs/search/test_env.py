@@ -254,7 +254,7 @@ def test_brief_is_the_question_alone(opened: Opens) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "answer"),
     [
         ({"actions": "python"}, "choose tools or tags"),
         ({"reward": "bleu"}, "choose one of success"),
@@ -270,8 +270,8 @@ def test_brief_is_the_question_alone(opened: Opens) -> None:
         ({"questions": "no.jsonl", "corpus": "c", "templates": ["a"]}, "omit one of them"),
     ],
 )
-def test_odd_arguments_are_refused_in_words(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_odd_arguments_are_refused_in_words(arguments: dict[str, Any], answer: str) -> None:
+    with pytest.raises(UsageError, match=answer):
         tw.make("turnwise/Search-v1", **arguments)
 
 

@@ -18,7 +18,7 @@ from turnwise.tasks.search.provided_questions import ProvidedQuestions
 PROPOSE, DOCUMENTS = "turnwise/SearchPropose-v1", "turnwise/SearchDocuments-v1"
 
 
-def begun(id: str, seed: int = 3, level: int = 1, **kwargs: Any) -> tuple[Any, str]:
+def started(id: str, seed: int = 3, level: int = 1, **kwargs: Any) -> tuple[Any, str]:
     env = tw.make(id, **kwargs).unwrapped
     observation, _ = env.reset(seed=seed, options={"level": level})
     return env, observation.text
@@ -36,12 +36,12 @@ def finished(env: Any) -> tuple[float, dict[str, Any]]:
 @pytest.mark.parametrize("actions", ["tools", "tags"])
 def test_the_oracle_succeeds_at_every_level(id: str, actions: str) -> None:
     for seed in range(10):
-        env, _ = begun(id, seed, 1 + seed % 5, actions=actions)
+        env, _ = started(id, seed, 1 + seed % 5, actions=actions)
         assert finished(env)[0] == 1, f"seed {seed}: {env.work}"
 
 
 def test_the_question_is_not_told_and_the_answer_is() -> None:
-    env, text = begun(PROPOSE)
+    env, text = started(PROPOSE)
     env = cast(SearchProposeEnv, env)
     assert env.work is not None
     assert env.work.answers[0] in text
@@ -54,7 +54,7 @@ def test_the_question_is_not_told_and_the_answer_is() -> None:
 
 @pytest.mark.parametrize("question", ["", "  ", "?!", "word " * 61])
 def test_what_is_no_question_is_worth_nothing(question: str) -> None:
-    env, _ = begun(PROPOSE)
+    env, _ = started(PROPOSE)
     while (act := env.oracle()).name != "propose":
         env.step(act)
     _, reward, terminated, _, info = env.step(tw.ToolCall("propose", {"question": question}))
@@ -64,7 +64,7 @@ def test_what_is_no_question_is_worth_nothing(question: str) -> None:
 
 
 def test_the_pages_hold_the_answer_among_others() -> None:
-    env, text = begun(DOCUMENTS, others=3)
+    env, text = started(DOCUMENTS, others=3)
     env = cast(SearchDocumentsEnv, env)
     assert env.work is not None
     assert contained(env.work.answers[0], text)
@@ -77,7 +77,7 @@ def test_the_pages_hold_the_answer_among_others() -> None:
 
 
 def test_questions_can_be_given() -> None:
-    env, _ = begun(DOCUMENTS)
+    env, _ = started(DOCUMENTS)
     assert env.work is not None
     given = ProvidedQuestions([env.work])
     env.ask(given)
@@ -93,7 +93,7 @@ def test_questions_can_be_given() -> None:
     ["Is it {}?", "Is it {!r}?", "I-s i-t {spelt}?", "What is {backwards} backwards?", "Who is {hidden}?", "See {}s?"],
 )
 def test_an_answer_cannot_be_smuggled_into_its_question(question: str) -> None:
-    env, _ = begun(PROPOSE, seed=1, level=2)
+    env, _ = started(PROPOSE, seed=1, level=2)
     while (act := env.oracle()).name != "propose":
         env.step(act)
     right = env.work.answers[0]
@@ -105,7 +105,7 @@ def test_an_answer_cannot_be_smuggled_into_its_question(question: str) -> None:
 
 
 def test_a_question_does_not_name_the_id_of_a_page() -> None:
-    env, _ = begun(PROPOSE, seed=1, level=2)
+    env, _ = started(PROPOSE, seed=1, level=2)
     while (act := env.oracle()).name != "propose":
         env.step(act)
     asked = f"What is told of the founder on page {next(iter(env.progress.pages))}?"

@@ -20,7 +20,7 @@ from ..hostile import all_attempts, unscored
 
 
 @pytest.fixture
-def begun() -> Iterator[Callable[[str, int], WebEnv]]:
+def started() -> Iterator[Callable[[str, int], WebEnv]]:
     """Begin episodes, and close them at the end."""
     made: list[TurnEnv] = []
 
@@ -36,16 +36,16 @@ def begun() -> Iterator[Callable[[str, int], WebEnv]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [2, 5])
-def test_every_attempt_is_scored(begun: Callable[[str, int], WebEnv], level: int) -> None:
-    env = begun("turnwise/WebHTML-v1", level)
+@pytest.mark.parametrize("level", [2, pytest.param(5, marks=pytest.mark.shift)])
+def test_every_attempt_is_scored(started: Callable[[str, int], WebEnv], level: int) -> None:
+    env = started("turnwise/WebHTML-v1", level)
     assert len(env.attacks()) >= 35
     assert unscored(env, all_attempts(env) if level == 2 else env.attacks()) == {}
 
 
 @pytest.mark.slow
-def test_some_attempts_are_scored_in_chromium(begun: Callable[[str, int], WebEnv]) -> None:
-    env = begun("turnwise/Web-v1", 2)
+def test_some_attempts_are_scored_in_chromium(started: Callable[[str, int], WebEnv]) -> None:
+    env = started("turnwise/Web-v1", 2)
     tries = env.attacks()
     names = sampled(sorted(tries), 4, key="chromium attacks")
     assert unscored(env, {name: tries[name] for name in names}) == {}
@@ -53,15 +53,15 @@ def test_some_attempts_are_scored_in_chromium(begun: Callable[[str, int], WebEnv
 
 @pytest.mark.slow
 @pytest.mark.shift
-def test_every_attempt_is_scored_in_chromium(begun: Callable[[str, int], WebEnv]) -> None:
-    env = begun("turnwise/Web-v1", 2)
+def test_every_attempt_is_scored_in_chromium(started: Callable[[str, int], WebEnv]) -> None:
+    env = started("turnwise/Web-v1", 2)
     assert unscored(env, all_attempts(env)) == {}
 
 
 def test_the_calls_of_one_message_wait_five_seconds_together(
-    begun: Callable[[str, int], WebEnv], monkeypatch: pytest.MonkeyPatch
+    started: Callable[[str, int], WebEnv], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env, waited = begun("turnwise/WebHTML-v1", 2), list[float]()
+    env, waited = started("turnwise/WebHTML-v1", 2), list[float]()
 
     async def rest(seconds: float) -> None:
         waited.append(seconds)
@@ -72,8 +72,8 @@ def test_the_calls_of_one_message_wait_five_seconds_together(
     assert waited == [3, 2, 0, 0] * 2, "sixteen waits of one message would take longer than a step may"
 
 
-def test_a_site_without_room_says_so_and_goes_on(begun: Callable[[str, int], WebEnv]) -> None:
-    sites = begun("turnwise/WebHTML-v1", 2).sites
+def test_a_site_without_room_says_so_and_goes_on(started: Callable[[str, int], WebEnv]) -> None:
+    sites = started("turnwise/WebHTML-v1", 2).sites
     sites.db.rows("PRAGMA max_page_count = 1")  # which SQLite takes for what is filled already
     cookies = {SESSION: sites.cookies["forum.test"]}
     form = Values([("text", "x" * 1_000)])
@@ -110,9 +110,9 @@ async def test_a_text_of_thousands_of_lines_is_typed_by_few_keys() -> None:
     assert (page.keyboard.pressed, page.keyboard.written) == (KEYS, text)
 
 
-def test_a_player_of_attacks_meets_the_pages_that_it_means(begun: Callable[[str, int], WebEnv]) -> None:
+def test_a_player_of_attacks_meets_the_pages_that_it_means(started: Callable[[str, int], WebEnv]) -> None:
     """The elements of forms are named before the episode: they are those that the agent then sees."""
-    env = begun("turnwise/WebHTML-v1", 2)
+    env = started("turnwise/WebHTML-v1", 2)
     fills = env.attacks()["fills forms with SQL"]
     answers = [message.text for act in fills[:1] for message in env.step(act)[0].messages]
     calls = [call for act in fills[:1] for call in cast(tw.Action, act).tool_calls]

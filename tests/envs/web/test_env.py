@@ -18,7 +18,7 @@ from turnwise.tasks.web.templates.catalogue import BASE, TEMPLATES
 ID = "turnwise/WebHTML-v1"
 
 
-def begun(level: int = 1, seed: int = 3, template: str = "shop_order", id: str = ID, **kwargs: Any) -> WebEnv:
+def started(level: int = 1, seed: int = 3, template: str = "shop_order", id: str = ID, **kwargs: Any) -> WebEnv:
     env = tw.make(id, templates=[template], **kwargs).unwrapped
     assert isinstance(env, WebEnv)
     env.reset(seed=seed, options={"level": level})
@@ -35,11 +35,11 @@ def solved(env: WebEnv, limit: int = 100) -> bool:
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
 def test_the_solution_solves_a_task_at_every_level(level: int) -> None:
-    assert solved(begun(level))
+    assert solved(started(level))
 
 
 def test_the_first_observation_says_who_where_and_what() -> None:
-    env = begun(3)
+    env = started(3)
     observation, _ = env.reset(seed=3, options={"level": 3})
     assert env.work is not None
     for part in (
@@ -84,7 +84,7 @@ def test_the_first_observation_says_who_where_and_what() -> None:
     ],
 )
 def test_what_cannot_be_done_is_answered_and_changes_nothing(act: ActionLike, says: str) -> None:
-    env = begun()
+    env = started()
     before = env.page.text
     observation, reward, terminated, _, _ = env.step(act)
     assert says in observation.text
@@ -93,14 +93,14 @@ def test_what_cannot_be_done_is_answered_and_changes_nothing(act: ActionLike, sa
 
 @pytest.mark.parametrize("url", ["", "/", "shop.test", "http://shop.test/products?q=a b", "about:blank#"])
 def test_what_is_no_address_is_refused_and_costs_nothing_else(url: str) -> None:
-    env = begun()
+    env = started()
     observation, *_ = env.step(ToolCall("goto", {"url": url}))
     assert "Error" in observation.text
     assert solved(env)
 
 
 def test_calls_that_are_not_run_are_not_remembered() -> None:
-    env = begun()
+    env = started()
     env.step(Action("", tuple(ToolCall("noop") for _ in range(1000))))
     assert len(env._did) == env.max_calls
 
@@ -108,7 +108,7 @@ def test_calls_that_are_not_run_are_not_remembered() -> None:
 @pytest.mark.parametrize("text", ["\ufffe", "\uffff\x85", "x" * 20_000])
 @pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v1", marks=pytest.mark.slow)])
 def test_nothing_that_is_typed_ends_an_episode(id: str, text: str) -> None:
-    env = begun(id=id)
+    env = started(id=id)
     env.step(ToolCall("click", {"id": env.page.find("searchbox")[0].id}))
     for _ in range(3):
         _, _, terminated, _, _ = env.step(ToolCall("keyboard_type", {"text": text}))
@@ -117,7 +117,7 @@ def test_nothing_that_is_typed_ends_an_episode(id: str, text: str) -> None:
 
 @pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v1", marks=pytest.mark.slow)])
 def test_a_login_may_lead_to_a_page_of_any_name(id: str) -> None:
-    env = begun(3, 11, id=id)
+    env = started(3, 11, id=id)
     env.step(ToolCall("goto", {"url": "http://shop.test/login?back=/\u65e5\u672c"}))
     name, password = env._accounts()["shop"]
     env.step(ToolCall("fill", {"id": env.page.find("textbox")[0].id, "value": name}))
@@ -132,7 +132,7 @@ def test_a_refusal_that_lists_what_the_fact_might_be_is_none(template: str) -> N
     statuses = "pending paid placed packed shipped sent delivered cancelled returned"
     days = " ".join(f"2025-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 29))
     for seed in range(8):
-        env = begun(1, seed, template)
+        env = started(1, seed, template)
         names = " ".join(str(row["name"]) for row in env.sites.db.rows("SELECT name FROM accounts"))
         for said in (statuses, days, names, f"{statuses} {days} {names}"):
             twin = env.fork()
@@ -143,7 +143,7 @@ def test_a_refusal_that_lists_what_the_fact_might_be_is_none(template: str) -> N
 @pytest.mark.parametrize("way", WAYS_OUT)
 @pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v1", marks=pytest.mark.slow)])
 def test_whoever_tries_to_leave_does_not_succeed_and_it_is_reported(id: str, way: str) -> None:
-    env = begun(id=id)
+    env = started(id=id)
     cheat: Any = env.near_misses()[f"a way out to {way}"]
     info: dict[str, Any] = {}
     while "score" not in info:
@@ -155,12 +155,12 @@ def test_whoever_tries_to_leave_does_not_succeed_and_it_is_reported(id: str, way
 
 
 def test_a_page_that_does_not_exist_is_a_page() -> None:
-    observation, *_ = begun().step("goto('http://shop.test/judge')")
+    observation, *_ = started().step("goto('http://shop.test/judge')")
     assert "does not exist" in observation.text
 
 
 def test_text_and_calls_do_the_same() -> None:
-    by_text, by_calls = begun(), begun()
+    by_text, by_calls = started(), started()
     first, *_ = by_text.step("click('3')")
     second, *_ = by_calls.step(ToolCall("click", {"id": "3"}))
     assert first.text == second.text
@@ -168,7 +168,7 @@ def test_text_and_calls_do_the_same() -> None:
 
 
 def test_tabs_and_history() -> None:
-    env = begun()
+    env = started()
     env.step("click('3')")
     cart = env.page.url
     env.step("new_tab()")
@@ -186,7 +186,7 @@ def test_tabs_and_history() -> None:
 
 
 def test_a_fork_goes_its_own_way() -> None:
-    env = begun(3)
+    env = started(3)
     for _ in range(6):
         env.step(env.oracle())
     twin = env.fork()
@@ -198,8 +198,8 @@ def test_a_fork_goes_its_own_way() -> None:
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_pages_while_others_play() -> None:
-    alone = trace([begun(4, 11)])[0]
-    crowd = [begun(4, 11), *(begun(1 + number % 5, number) for number in range(12)), begun(4, 11)]
+    alone = trace([started(4, 11)])[0]
+    crowd = [started(4, 11), *(started(1 + number % 5, number) for number in range(12)), started(4, 11)]
     among = trace(crowd)
     assert among[0] == among[-1] == alone
 
@@ -216,7 +216,7 @@ def trace(envs: list[WebEnv]) -> list[list[str]]:
 
 def test_a_long_page_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WebEnv, "contract", Contract(max_observation_chars=400))
-    observation, *_ = begun().step("click('2')")
+    observation, *_ = started().step("click('2')")
     assert len(observation.text) <= 400
     assert "left out" in observation.text
 
@@ -244,7 +244,7 @@ def test_compositions_are_held_out_and_hold_both_parts() -> None:
 
 
 def test_tabs_and_addresses_have_a_bound() -> None:
-    env = begun()
+    env = started()
     for _ in range(25):
         observation, *_ = env.step(ToolCall("new_tab", {}))
     assert "there are already 20 tabs" in observation.text

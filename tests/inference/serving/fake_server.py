@@ -303,7 +303,7 @@ class FakeServer:
         how = body["sampling_params"]
         made, read = await self._generate(body["token_ids"], how, body.get("model"))
         content: list[dict[str, Any]] = [
-            {"token_id": i, "logprob": p, "rank": 1} for i, p in zip(made.told, made.logprobs, strict=True)
+            {"token_id": i, "logprob": p, "rank": 1} for i, p in zip(made.reported, made.logprobs, strict=True)
         ]
         if content:
             content[0]["top_logprobs"] = [{"token_id": i, "logprob": p} for i, p in made.top.items()]
@@ -319,8 +319,8 @@ class FakeServer:
         made, read = await self._generate(body["prompt"], body, body["model"])
         logprobs = {
             "token_logprobs": list(made.logprobs),
-            "tokens": [f"token_id:{i}" for i in made.told],
-            "top_logprobs": [{f"token_id:{i}": p for i, p in made.top.items()}] + [{}] * (len(made.told) - 1),
+            "tokens": [f"token_id:{i}" for i in made.reported],
+            "top_logprobs": [{f"token_id:{i}": p for i, p in made.top.items()}] + [{}] * (len(made.reported) - 1),
         }
         choice = {"index": 0, "text": "…", "logprobs": logprobs, "finish_reason": made.reason}
         return {"choices": [choice | {"token_ids": made.ids, "prompt_token_ids": read}], "usage": made.usage}
@@ -353,8 +353,8 @@ class FakeServer:
             how["temperature"], min(limit, how["max_tokens"]), tuple(how["stop_token_ids"]), how["seed"]
         )
         completion = await engine.generate(read, sampling)
-        told = read if "retokenizes silently" not in self.sabotage else prompt
-        return self._made(engine, read, sampling, completion), None if "hides the prompt" in self.sabotage else told
+        reported = read if "retokenizes silently" not in self.sabotage else prompt
+        return self._made(engine, read, sampling, completion), None if "hides the prompt" in self.sabotage else reported
 
     def _made(self, engine: Engine, read: list[int], sampling: Sampling, completion: Completion) -> Made:
         """The answer, after what sabotage makes of it."""
@@ -368,11 +368,11 @@ class FakeServer:
             logprobs = [value - 0.02 * (1 + i % 3) for i, value in enumerate(logprobs)]
         if "not a number" in self.sabotage:
             logprobs[0] = -9999.0
-        told, reason = list(ids), completion.finish.value
+        reported, reason = list(ids), completion.finish.value
         if "retokenizes the answer" in self.sabotage:
             ids = self._again(ids)
         if "strips the stop" in self.sabotage and completion.finish is Finish.STOP:
-            ids, told, logprobs = ids[:-1], told[:-1], logprobs[:-1]
+            ids, reported, logprobs = ids[:-1], reported[:-1], logprobs[:-1]
         if "stops by itself" in self.sabotage:
             reason = "stop"
         spans: list[dict[str, Any]] = []
@@ -382,7 +382,7 @@ class FakeServer:
             else:
                 spans.append({"version": self._labels[version], "start": i, "end": i + 1})
         usage = {"prompt_tokens": len(read), "prompt_tokens_details": {"cached_tokens": 0}}
-        return Made(ids, told, logprobs, top, reason, spans, usage)
+        return Made(ids, reported, logprobs, top, reason, spans, usage)
 
     def _engine_for(self, name: str | None) -> Engine:
         if name in (None, self.name):
@@ -528,7 +528,7 @@ class Made(NamedTuple):
     """The result of a request, in the form of both routes."""
 
     ids: list[int]
-    told: list[int]
+    reported: list[int]
     logprobs: list[float]
     top: dict[int, float]
     reason: str

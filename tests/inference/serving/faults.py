@@ -69,8 +69,8 @@ class FaultyServer(FakeServer):
 
 def written(body: bytes, status: str = "200 OK", length: int | None = None, **headers: str) -> bytes:
     """A whole response."""
-    told = {"content-type": "application/json", "content-length": str(len(body) if length is None else length)}
-    lines = [f"{name.replace('_', '-')}: {value}" for name, value in {**told, **headers}.items()]
+    usual = {"content-type": "application/json", "content-length": str(len(body) if length is None else length)}
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in {**usual, **headers}.items()]
     return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode() + body
 
 

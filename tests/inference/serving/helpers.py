@@ -45,8 +45,8 @@ async def eventually(condition: Callable[[], bool]) -> None:
 async def sampled(url: str) -> float:
     """How many tokens a real server has sampled so far, by its own account."""
     async with httpx.AsyncClient() as client:
-        told = (await client.get(f"{url}/metrics")).text
-    return sum(float(value) for value in re.findall(r"^vllm:generation_tokens_total\S*\s+(\S+)", told, re.MULTILINE))
+        metrics = (await client.get(f"{url}/metrics")).text
+    return sum(float(value) for value in re.findall(r"^vllm:generation_tokens_total\S*\s+(\S+)", metrics, re.MULTILINE))
 
 
 async def until_sampled(url: str, tokens: float) -> None:

@@ -22,6 +22,7 @@ from .fake_server import FakeServer
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 @pytest.mark.parametrize(
     ("strategy", "size"), [(EntropyBranching(threshold=1), 4), (StateValues(rollouts=2), 2)], ids=["entropy", "vine"]
 )

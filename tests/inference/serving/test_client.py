@@ -176,9 +176,9 @@ async def test_a_server_that_stays_paused_is_refused_and_one_that_goes_on_is_wai
     client = ServerClient(fake.url)
     await client.pause(Pause.KEEP)
     monkeypatch.setattr(probing, "PAUSED_SECONDS", 0.1)
-    with pytest.raises(UsageError, match=r"127\.0\.0\.1:\d+ is paused and sends no answers.*POST /resume") as told:
+    with pytest.raises(UsageError, match=r"127\.0\.0\.1:\d+ is paused and sends no answers.*POST /resume") as raised:
         await client.probe()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
     monkeypatch.setattr(probing, "PAUSED_SECONDS", 10.0)
     looking = asyncio.create_task(ServerClient(fake.url).probe())
     await eventually(lambda: len(fake.calls("/is_paused")) > probing.PAUSED_CHECKS)

@@ -33,6 +33,7 @@ from turnwise.rollouts.runner import run_episodes
 
 from ...agents.listening import listening
 from ...rollouts.fakes import Count, tasks
+from ...shifts import core_sample, sampled
 from .faults import FAULTS, SETTINGS, SLOW, FaultyServer
 from .helpers import eventually
 
@@ -64,11 +65,13 @@ def test_there_are_enough_of_them() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("size", [20, pytest.param(len(NAMES), id="all", marks=pytest.mark.shift)])
 async def test_a_server_that_is_always_at_fault_fails_episodes_and_none_is_scored(
-    faulty: FaultyServer, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+    faulty: FaultyServer, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(replica_set, "LONGEST_BACKOFF", 0.05)
     names = [name for name in NAMES if not name.startswith(SLOW) and name not in SETTINGS]
+    names = sampled(names, size, key="faults of a server")
     faulty.fail_by_session(*names)
     count = len(names)
     limits, options = TimeLimits(60.0, 60.0), {"concurrency": 12, "retries": 0, "turn_timeout": 0.001}
@@ -130,8 +133,11 @@ async def test_a_setting_of_the_servers_ends_the_run_with_its_remedy(
         await played(faulty, tokenizer, 1, limits=TimeLimits(30.0, 60.0))
 
 
+HALF = ("prompt cut", "log-probability null", "body empty", "connection cut", "no answer")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["prompt cut", "log-probability null", "body empty", "connection cut", "no answer"])
+@pytest.mark.parametrize("name", core_sample(HALF, 2, key="one answer in two"))
 async def test_one_answer_in_two_is_wrong(faulty: FaultyServer, tokenizer: Any, name: str) -> None:
     faulty.fail(name, share=0.5)
     episodes = await played(faulty, tokenizer, 8, limits=TimeLimits(30.0, 120.0))

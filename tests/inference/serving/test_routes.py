@@ -26,11 +26,11 @@ def how(native: bool) -> dict[str, Any]:
 def answer(native: bool, **changes: Any) -> dict[str, Any]:
     """The answer of vLLM 0.32 to ``SAMPLING`` on the prompt 1, 2, with changes to the choice or below it."""
     ids, values = changes.pop("ids", [4, 5, 9]), changes.pop("logprobs", [-0.1, -0.2, -0.3])
-    told = changes.pop("told", ids)
+    reported = changes.pop("reported", ids)
     if native:
-        logprobs: Any = {"content": [{"token_id": i, "logprob": v} for i, v in zip(told, values, strict=True)]}
+        logprobs: Any = {"content": [{"token_id": i, "logprob": v} for i, v in zip(reported, values, strict=True)]}
     else:
-        logprobs = {"tokens": [f"token_id:{i}" for i in told], "token_logprobs": values}
+        logprobs = {"tokens": [f"token_id:{i}" for i in reported], "token_logprobs": values}
     prompt = changes.pop("prompt", [1, 2])
     choice = {"token_ids": ids, "finish_reason": "stop", "logprobs": logprobs, **changes}
     whole: dict[str, Any] = {"choices": [choice], "usage": {"prompt_tokens_details": {"cached_tokens": 1}}}
@@ -97,10 +97,10 @@ def test_an_answer_as_it_should_be(native: bool) -> None:
         ({"logprobs": [-0.1, -500, -0.3]}, "returned the log-probability -500"),
         ({"logprobs": [-0.1, "-0.2", -0.3]}, "as a log-probability, which is not a number"),
         ({"logprobs": [-0.1, True, -0.3]}, "as a log-probability, which is not a number"),
-        ({"told": [4, 6, 9]}, "changed on its way"),
-        ({"ids": [4, 5], "logprobs": [-0.1, -0.2], "told": [4, 5]}, "none of the stop ids"),
-        ({"ids": [], "logprobs": [], "told": []}, "none of the stop ids"),
-        ({"ids": [4, 5], "logprobs": [0, 0], "told": [4, 5], "finish_reason": "length"}, "limit of its own"),
+        ({"reported": [4, 6, 9]}, "changed on its way"),
+        ({"ids": [4, 5], "logprobs": [-0.1, -0.2], "reported": [4, 5]}, "none of the stop ids"),
+        ({"ids": [], "logprobs": [], "reported": []}, "none of the stop ids"),
+        ({"ids": [4, 5], "logprobs": [0, 0], "reported": [4, 5], "finish_reason": "length"}, "limit of its own"),
         ({"finish_reason": "repetition"}, "'repetition'"),
         ({"finish_reason": None}, "None"),
         ({"token_ids": None}, "not an array of integers"),
@@ -132,7 +132,7 @@ def test_an_answer_of_another_shape_is_one_line(native: bool, content: Any) -> N
 
 @BOTH
 def test_what_was_aborted_at_once_is_empty_and_nothing_worse(native: bool) -> None:
-    served = read(native, ids=[], told=[], logprobs=[], finish_reason="abort")
+    served = read(native, ids=[], reported=[], logprobs=[], finish_reason="abort")
     assert (served.completion.token_ids, served.completion.finish) == ((), Finish.ABORT)
 
 

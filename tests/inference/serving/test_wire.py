@@ -70,12 +70,12 @@ async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyP
 async def test_a_page_or_another_service_is_one_line(head: str, body: str, error: type[Exception], said: str) -> None:
     async with answering(head, body) as address:
         client = ServerClient(address)
-        with pytest.raises(error, match=said) as told:
+        with pytest.raises(error, match=said) as raised:
             await client.probe()
         await client.close()
-    assert address in str(told.value)
-    assert "\n" not in str(told.value)
-    assert len(str(told.value)) < 400, "a page is not told whole"
+    assert address in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 400, "a page is not told whole"
 
 
 @asynccontextmanager

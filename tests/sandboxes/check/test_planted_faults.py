@@ -102,9 +102,9 @@ async def test_verdicts_are_announced_and_reported() -> None:
     heard: list[Verdict] = []
     report = await report_of(WrappedBackend, cases=["endings are told apart", 102], on_verdict=heard.append)
     assert tuple(heard) == report.verdicts
-    told = report.to_json()
-    assert told["passed"] is True
-    assert [each["status"] for each in told["verdicts"]] == ["pass", "pass"]
+    as_json = report.to_json()
+    assert as_json["passed"] is True
+    assert [each["status"] for each in as_json["verdicts"]] == ["pass", "pass"]
     assert "2 passed, 0 failed" in str(report)
 
 

@@ -91,6 +91,8 @@ async def test_it_runs_sandboxes_and_nothing_of_it_stays(engine: Path) -> None:
     assert "nothing is stopped" in script("stop-docker", engine).stdout
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_an_engine_that_crashes_is_no_result_and_leaves_nothing_running(engine: Path) -> None:
     backend = DockerBackend(engine=f"unix://{engine}/docker.sock")
     sandbox = await backend.create()
@@ -138,6 +140,6 @@ def test_a_machine_without_an_engine_is_told_what_to_install(folder: Path, tmp_p
     tools.mkdir()
     for name in ("bash", "env", "realpath", "sha256sum", "cut", "dirname"):
         (tools / name).symlink_to(str(shutil.which(name)))
-    told = script("start-docker", folder, PATH=str(tools))
-    assert told.returncode == 1
-    assert "scripts/install-sandboxes" in told.stderr
+    refused = script("start-docker", folder, PATH=str(tools))
+    assert refused.returncode == 1
+    assert "scripts/install-sandboxes" in refused.stderr

@@ -13,6 +13,8 @@ from turnwise.tasks.code.efficiency.family import measured
 from turnwise.tasks.code.efficiency.meter import meter
 from turnwise.tasks.code.language import METERED, objections
 
+from ...shifts import core_sample
+
 HEAD = """
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -152,7 +154,7 @@ def outcome(run: Any, values: list[int]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize("body", core_sample([*BODIES.values()], 7, key="woven", ids=[*BODIES]))
 @given(values=st.lists(st.integers(-9, 9), max_size=6))
 def test_a_woven_body_does_what_it_did(body: str, values: list[int]) -> None:
     source = HEAD + "\ndef f(x):\n" + "".join(f"    {line}\n" for line in body.splitlines())

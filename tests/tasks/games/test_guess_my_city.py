@@ -47,9 +47,9 @@ def test_every_two_cities_differ_in_what_may_be_asked() -> None:
 @pytest.mark.parametrize("formal", [False, True])
 def test_no_answer_contains_any_name_of_its_city(formal: bool) -> None:
     game = dataclasses.replace(GAME, formal=formal)
-    told = [(city, game.answer(city, fact)) for city in real_cities() for fact in FACTS]
-    assert not [(city.name, text) for city, text in told if leaks(text, city)]
-    assert any(text == WITHHELD for _, text in told), "the guard had something to withhold"
+    answers = [(city, game.answer(city, fact)) for city in real_cities() for fact in FACTS]
+    assert not [(city.name, text) for city, text in answers if leaks(text, city)]
+    assert any(text == WITHHELD for _, text in answers), "the guard had something to withhold"
     leaky = [city for city in real_cities() for fact in FACTS if leaks(game.answer(city, fact, guard=False), city)]
     assert len(leaky) > 30, "without the guard the same facts give names away"
 

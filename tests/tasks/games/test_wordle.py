@@ -123,7 +123,7 @@ def turns_of_the_oracle(level: int) -> dict[str, int]:
     [
         (1, 3.31, 5),
         (2, 4.26, 6),
-        pytest.param(3, 3.77, 6, marks=pytest.mark.slow),
+        pytest.param(3, 3.77, 6, marks=[pytest.mark.slow, pytest.mark.shift]),
         pytest.param(4, 3.25, 5, marks=pytest.mark.shift),
         pytest.param(5, 3.64, 6, marks=pytest.mark.shift),
     ],

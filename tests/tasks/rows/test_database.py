@@ -33,7 +33,7 @@ WRITES = st.tuples(
 )
 
 
-def begun() -> Database:
+def started() -> Database:
     db = Database()
     db.make(SCHEMA)
     for table in ("one", "two"):
@@ -87,7 +87,7 @@ def written(db: Database, before: dict[tuple[str, int], Row], write: tuple[str, 
 
 @given(st.lists(WRITES, max_size=14))
 def test_what_is_tracked_is_what_a_comparison_finds(writes: list[tuple[str, str, int, str, Any]]) -> None:
-    db = begun()
+    db = started()
     before = everything(db)
     for write in writes:
         db = written(db, before, write)
@@ -99,7 +99,7 @@ def test_what_is_tracked_is_what_a_comparison_finds(writes: list[tuple[str, str,
 def test_a_fork_goes_its_own_way(
     first: list[tuple[str, str, int, str, Any]], second: list[tuple[str, str, int, str, Any]]
 ) -> None:
-    db = begun()
+    db = started()
     before = everything(db)
     for write in first:
         db = written(db, before, write)
@@ -113,7 +113,7 @@ def test_a_fork_goes_its_own_way(
 
 
 def test_what_is_undone_is_no_change() -> None:
-    db = begun()
+    db = started()
     row = db.row("SELECT * FROM one WHERE id = 1")
     assert row is not None
     db.update("one", 1, a="other", b=99)
@@ -126,7 +126,7 @@ def test_what_is_undone_is_no_change() -> None:
 
 
 def test_a_row_that_is_gone_and_comes_back_otherwise_is_an_update() -> None:
-    db = begun()
+    db = started()
     db.delete("one", 2)
     db.insert("one", id=2, a="one 1", b=1, c=5.0)
     (only,) = db.changes()
@@ -134,14 +134,14 @@ def test_a_row_that_is_gone_and_comes_back_otherwise_is_an_update() -> None:
 
 
 def test_to_touch_what_is_not_there_changes_nothing() -> None:
-    db = begun()
+    db = started()
     db.update("one", 99, a="x")
     db.delete("two", 99)
     assert db.changes() == ()
 
 
 def test_a_failure_in_the_midst_leaves_nothing() -> None:
-    db = begun()
+    db = started()
     db.update("one", 1, b=50)
 
     def fail() -> None:
@@ -158,7 +158,7 @@ def test_a_failure_in_the_midst_leaves_nothing() -> None:
 
 
 def test_a_fork_in_the_midst_knows_what_was_done() -> None:
-    db = begun()
+    db = started()
     with db.whole():
         db.update("one", 1, b=50)
         fork = db.fork()

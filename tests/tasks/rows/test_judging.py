@@ -141,8 +141,8 @@ def test_what_must_be_is_not_wasted_on_what_may() -> None:
         (inserted("t", "new", a=1),), (change(1, None, {"id": 1, "a": 1}), change(2, None, {"id": 2, "a": 1})), may
     )
     assert score.success
-    musts, begun = (Must("t", "update", {"a": 2}, name="any"),), {"id": 1, "a": 1}
-    changes = tuple(change(id, {**begun, "id": id}, {**begun, "id": id, "a": 2}) for id in (1, 2))
+    musts, row = (Must("t", "update", {"a": 2}, name="any"),), {"id": 1, "a": 1}
+    changes = tuple(change(id, {**row, "id": id}, {**row, "id": id, "a": 2}) for id in (1, 2))
     assert judged(musts, changes).collateral == ("t 2: update of a",)
 
 

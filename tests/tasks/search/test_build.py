@@ -97,9 +97,9 @@ def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
-    told: list[int] = []
-    build(tmp_path / "a", "a", (Document(str(n), "", "x") for n in range(2 * AT_ONCE + 5)), told.append)
-    assert told == [AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE + 5]
+    counts: list[int] = []
+    build(tmp_path / "a", "a", (Document(str(n), "", "x") for n in range(2 * AT_ONCE + 5)), counts.append)
+    assert counts == [AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE + 5]
 
 
 def test_a_corpus_cannot_be_written_to(tmp_path: Path) -> None:

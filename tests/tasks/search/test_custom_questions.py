@@ -82,7 +82,7 @@ def test_a_corpus_elsewhere_has_no_pages_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("{", "q.jsonl:2 is not JSON"),
         ("[" * 100_000, "q.jsonl:2 is not JSON"),
@@ -110,13 +110,13 @@ def test_a_corpus_elsewhere_has_no_pages_here(tmp_path: Path) -> None:
         ({**GOOD, "passages": {"a": "is first"}}, "q.jsonl:2 has a passage of page 'a', which is not in its evidence"),
     ],
 )
-def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: Any, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         family(tmp_path, [GOOD, line])
 
 
 @pytest.mark.parametrize(
-    ("pages", "told"),
+    ("pages", "message"),
     [
         ([], "empty"),
         (["{"], "c.jsonl:1 is not a page"),
@@ -126,8 +126,8 @@ def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: Any, told: str) -> 
         ([PAGE, PAGE], "two documents with the id 'a'"),
     ],
 )
-def test_a_corpus_that_is_wrong_is_named(tmp_path: Path, pages: list[Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_corpus_that_is_wrong_is_named(tmp_path: Path, pages: list[Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         family(tmp_path, [GOOD], pages)
 
 

@@ -73,6 +73,7 @@ def test_the_oracle_knows_every_word_that_it_searches_for() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_levels_ask_for_more_facts_of_more_pages() -> None:
     mean = []
     for level in SEARCH_FAMILY.levels:
@@ -119,6 +120,7 @@ def test_the_first_seeds_share_wikis() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_no_constant_answers_many_questions() -> None:
     """Except where the answer is that there is none, and counts, which is why evidence has to be read."""
     said: dict[str, Counter[str]] = defaultdict(Counter)

@@ -59,8 +59,8 @@ def compared(one: Exercise) -> str:
 
 
 def looked_up(one: Exercise) -> str:
-    told, _, asked = one.question.rpartition("\n")
-    pairs = re.findall(r"(?:of )?(\w+)(?:: | is )(\w+)", told)
+    given_text, _, asked = one.question.rpartition("\n")
+    pairs = re.findall(r"(?:of )?(\w+)(?:: | is )(\w+)", given_text)
     back = re.search(r"What has (\w+)\?", asked)
     if back:
         return str(next(key for key, value in pairs if value == back[1]))
@@ -73,18 +73,18 @@ def marked(one: Exercise) -> str:
 
 
 def hinted(one: Exercise) -> str:
-    told, _, asked = one.question.partition(" Which word fits: ")
+    given_text, _, asked = one.question.partition(" Which word fits: ")
     known = [
         (guess, "".join(MARKS[mark] for mark in re.findall(r"\w (\w+)", marks)))
-        for guess, marks in re.findall(r"(\w+): ([^.]+)\.", told)
+        for guess, marks in re.findall(r"(\w+): ([^.]+)\.", given_text)
     ]
     (only,) = consistent(asked.rstrip("?").split(", "), known)
     return str(only)
 
 
 def narrowed(one: Exercise) -> str:
-    told, _, asked = one.question.partition("\n")
-    has = {name: set(kinds.split(", ")) for name, kinds in re.findall(r"(\w+): ([^.]+)\.", told)}
+    given_text, _, asked = one.question.partition("\n")
+    has = {name: set(kinds.split(", ")) for name, kinds in re.findall(r"(\w+): ([^.]+)\.", given_text)}
     answers = re.findall(r"Is it (\w+)\? (Yes|No)\.", asked)
     fitting = [name for name, some in has.items() if all((kind in some) == (yes == "Yes") for kind, yes in answers)]
     (only,) = fitting
@@ -167,9 +167,9 @@ def test_follow_ups_are_about_the_same_text() -> None:
             assert one.conversation[0] == (one.question, one.answer)
             assert one.follow_ups
         one = exercise("lookup", index)
-        told = one.question.rpartition("\n")[0]
+        given_text = one.question.rpartition("\n")[0]
         for question, answer in one.follow_ups:
-            assert looked_up(Exercise("lookup", f"{told}\n{question}", answer)) == answer
+            assert looked_up(Exercise("lookup", f"{given_text}\n{question}", answer)) == answer
 
 
 def test_an_unknown_skill_is_named() -> None:

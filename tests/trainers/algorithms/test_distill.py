@@ -85,6 +85,8 @@ def test_the_advantage_is_the_discounted_sum_of_the_log_ratios_that_follow(
     assert not rows.advantage[~rows.mask].any()
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 @given(tasks)
 def test_a_teacher_that_agrees_leaves_the_outcome_alone(rewards: Rewards) -> None:
     given_ = batch(rewards)

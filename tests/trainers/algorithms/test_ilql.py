@@ -82,6 +82,7 @@ def test_the_conservative_term_is_a_cross_entropy(rows: list[list[float]], token
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_high_expectile_finds_the_optimum_that_nobody_showed() -> None:
     """Random walks on a chain: τ → 1 approaches dynamic programming's optimum, τ = ½ the walkers' own value."""
     episodes = walks(60)

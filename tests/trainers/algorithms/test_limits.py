@@ -112,8 +112,8 @@ def credit(learner: Algorithm, played: Mapping[str, Episode]) -> dict[str, list[
     """The advantage of each sampled token, by episode."""
     batch = Batch.of(grouped(list(played.values())))
     rows = learner.credit(batch, Half()).rows
-    told = rows.advantage[rows.mask].reshape(len(batch.episodes), TURNS).tolist()
-    return {episode.episode_id: each for episode, each in zip(batch.episodes, told, strict=True)}
+    advantages = rows.advantage[rows.mask].reshape(len(batch.episodes), TURNS).tolist()
+    return {episode.episode_id: each for episode, each in zip(batch.episodes, advantages, strict=True)}
 
 
 def done(episode: Episode) -> list[bool]:
@@ -124,9 +124,11 @@ def done(episode: Episode) -> list[bool]:
 def test_running_out_of_turns_is_a_failure(learner: Algorithm) -> None:
     played = episodes(Quiz)
     assert [each.outcome for each in played.values()] == [Outcome.COMPLETED] * 3
-    told = credit(learner, played)
-    assert told["dithers"] == pytest.approx(told["fails"]), "putting the answer off is worth as little as a wrong one"
-    assert told["dithers"][-1] < 0 < told["wins"][-1]
+    advantages = credit(learner, played)
+    assert advantages["dithers"] == pytest.approx(advantages["fails"]), (
+        "putting the answer off is worth as little as a wrong one"
+    )
+    assert advantages["dithers"][-1] < 0 < advantages["wins"][-1]
 
 
 def test_running_out_of_turns_is_a_failure_for_critics_of_utterances_and_of_tokens() -> None:
@@ -143,13 +145,13 @@ def test_running_out_of_turns_is_a_failure_for_critics_of_utterances_and_of_toke
 def test_a_limit_of_the_run_leaves_a_state_with_a_value(learner: Algorithm) -> None:
     played = episodes(Endless, turn_limit=TURNS)
     assert played["dithers"].outcome is Outcome.TRUNCATED
-    told = credit(learner, played)
-    assert told["dithers"] == pytest.approx([0.0] * TURNS, abs=1e-6), "no state is worth less than another"
-    assert told["fails"][-1] == pytest.approx(-V)
+    advantages = credit(learner, played)
+    assert advantages["dithers"] == pytest.approx([0.0] * TURNS, abs=1e-6), "no state is worth less than another"
+    assert advantages["fails"][-1] == pytest.approx(-V)
     assert done(played["dithers"]) == [False] * TURNS
 
 
 @pytest.mark.parametrize("name", ["LOOP", "GRPO", "VinePPO"])
 def test_without_a_critic_of_the_last_state_the_return_so_far_counts(name: str) -> None:
-    told = credit(LEARNERS[name], episodes(Endless, turn_limit=TURNS))
-    assert told["dithers"] == pytest.approx(told["fails"])
+    advantages = credit(LEARNERS[name], episodes(Endless, turn_limit=TURNS))
+    assert advantages["dithers"] == pytest.approx(advantages["fails"])

@@ -52,8 +52,8 @@ def test_the_advantage_is_the_papers_residual_with_its_sign_turned(
 ) -> None:
     """``V(s_t) − R_t + β Σ_{i≥t} log π/π_ref``, with V of the state after a limit in R."""
     batch = batch_of(*episodes)
-    told, logp, ref = (many(data, batch) for _ in range(3))
-    credit = oreo().credit(scored(batch, logp, ref), Told(told, final=3.0))
+    values, logp, ref = (many(data, batch) for _ in range(3))
+    credit = oreo().credit(scored(batch, logp, ref), Told(values, final=3.0))
     wanted, place = [], 0
     for each in batch.episodes:
         sizes = [len(turn.action_ids) for turn in each.turns]
@@ -62,12 +62,12 @@ def test_the_advantage_is_the_papers_residual_with_its_sign_turned(
                 here = place + sum(sizes[:u]) + i
                 later = range(here, place + sum(sizes))
                 paid = sum(turn.reward for turn in each.turns[u:]) + 3.0 * (each.outcome == "truncated")
-                wanted.append(told[here] - paid + BETA * sum(logp[t] - ref[t] for t in later))
+                wanted.append(values[here] - paid + BETA * sum(logp[t] - ref[t] for t in later))
         place += sum(sizes)
     mask = batch.rows.mask
     assert credit.rows.advantage[mask].tolist() == pytest.approx([-x for x in wanted], abs=1e-3)
     assert credit.target_T is not None
-    targets = [value - x for value, x in zip(told, wanted, strict=True)]
+    targets = [value - x for value, x in zip(values, wanted, strict=True)]
     assert credit.target_T[mask].tolist() == pytest.approx(targets, abs=1e-3)
     assert not credit.rows.advantage[~mask].any()
 
@@ -77,10 +77,10 @@ def test_a_policy_at_its_reference_has_the_advantages_of_gae(
     episodes: list[Episode], data: st.DataObject, gamma: float, lam: float, level: str
 ) -> None:
     batch = batch_of(*episodes)
-    told, logp = many(data, batch), many(data, batch)
+    values, logp = many(data, batch), many(data, batch)
     shared: dict[str, Any] = {"gamma": gamma, "lam": lam, "level": level}
-    one = oreo(**shared).credit(scored(batch, logp, logp), Told(told, 2.0))
-    other = PPO.model_validate({"whiten": False} | shared).credit(batch, Told(told, 2.0))
+    one = oreo(**shared).credit(scored(batch, logp, logp), Told(values, 2.0))
+    other = PPO.model_validate({"whiten": False} | shared).credit(batch, Told(values, 2.0))
     assert torch.allclose(one.rows.advantage, other.rows.advantage)
 
 
@@ -122,8 +122,8 @@ def test_the_kernels_gradient_is_that_of_the_squared_residual() -> None:
     model, reference = Bigram(), Bigram(seed=1)
     learner = Learner(model, OptimizerConfig(max_grad_norm=1e9))
     rows = learner.recompute_old(batch.rows).with_logp_ref(Learner(reference, OptimizerConfig()).logprobs(batch.rows))
-    told = [rng.random() for _ in range(rows.tokens)]
-    credit = oreo(lam=1.0).credit(batch.with_rows(rows), Told(told))
+    values = [rng.random() for _ in range(rows.tokens)]
+    credit = oreo(lam=1.0).credit(batch.with_rows(rows), Told(values))
     weighted = credit.rows.with_weight(credit.rows.mask.float())
     logp_N = score(model, weighted).logp[rows.mask]
     ratio_N = logp_N - rows.logp_ref[rows.mask]
@@ -134,7 +134,7 @@ def test_the_kernels_gradient_is_that_of_the_squared_residual() -> None:
         for i in range(size):
             here, paid = place + i, sum(t.reward for t, end in zip(each.turns, ends, strict=True) if end > i)
             later = ratio_N[here + 1 : place + size].detach().sum()
-            loss = loss + (told[here] - paid + BETA * ratio_N[here] + BETA * later).square()
+            loss = loss + (values[here] - paid + BETA * ratio_N[here] + BETA * later).square()
         place += size
     (wanted,) = torch.autograd.grad(loss, [model.table])
     seen: list[torch.Tensor] = []

@@ -30,12 +30,12 @@ class Told:
     """A critic with given values: those of sampled tokens in order of place, and one for every last state."""
 
     def __init__(self, values: Sequence[float] = (), final: float = 0.0) -> None:
-        self.told, self.last = values, final
+        self.estimates, self.last = values, final
         self.asked: list[tuple[int, ...]] = []
 
     def values(self, rows: Rows) -> Tensor:
         value_T = torch.zeros(len(rows))
-        value_T[rows.mask] = torch.tensor((list(self.told) or [0.0] * rows.tokens)[: rows.tokens])
+        value_T[rows.mask] = torch.tensor((list(self.estimates) or [0.0] * rows.tokens)[: rows.tokens])
         return value_T
 
     def final(self, prompts: Sequence[tuple[int, ...]]) -> Tensor:
@@ -81,11 +81,13 @@ def talks(draw: st.DrawFn, longest: int = 3) -> list[Episode]:
     return made
 
 
-def by_the_book(batch: Batch, told: list[float], final: float, gamma: float, lam: float, *, token: bool) -> list[float]:
+def by_the_book(
+    batch: Batch, estimates: list[float], final: float, gamma: float, lam: float, *, token: bool
+) -> list[float]:
     """Eq. 16 of arXiv 1506.02438 as a double sum, ``A_t = Σ_{l≥0} (Π γλ) δ_{t+l}``, one entry per sampled token."""
     advantages: list[float] = []
     for episode in batch.episodes:
-        mine = told[len(advantages) : len(advantages) + sum(len(t.action_ids) for t in episode.turns)]
+        mine = estimates[len(advantages) : len(advantages) + sum(len(t.action_ids) for t in episode.turns)]
         steps: list[tuple[float, float, float, int]] = []  # value, reward, discount, tokens
         place = 0
         for each in episode.turns:
@@ -113,11 +115,11 @@ def test_advantages_are_the_papers_double_sum(
     episodes: list[Episode], data: st.DataObject, gamma: float, lam: float, token: bool
 ) -> None:
     batch = batch_of(*episodes)
-    told = data.draw(st.lists(number, min_size=batch.rows.tokens, max_size=batch.rows.tokens))
+    estimates = data.draw(st.lists(number, min_size=batch.rows.tokens, max_size=batch.rows.tokens))
     algorithm = ppo(level="token" if token else "turn", gamma=gamma, lam=lam)
-    rows = algorithm.credit(batch, Told(told, final=3.0)).rows
+    rows = algorithm.credit(batch, Told(estimates, final=3.0)).rows
     assert rows.advantage[rows.mask].tolist() == pytest.approx(
-        by_the_book(batch, told, 3.0, gamma, lam, token=token), abs=1e-4
+        by_the_book(batch, estimates, 3.0, gamma, lam, token=token), abs=1e-4
     )
     assert not rows.advantage[~rows.mask].any(), "context has no advantage"
 
@@ -128,9 +130,9 @@ def test_where_turns_are_tokens_the_levels_agree(
     episodes: list[Episode], data: st.DataObject, gamma: float, lam: float
 ) -> None:
     batch = batch_of(*episodes)
-    told = data.draw(st.lists(number, min_size=batch.rows.tokens, max_size=batch.rows.tokens))
+    estimates = data.draw(st.lists(number, min_size=batch.rows.tokens, max_size=batch.rows.tokens))
     turnwise, tokenwise = (
-        ppo(level=level, gamma=gamma, lam=lam, lam_critic=0.5).credit(batch, Told(told, 2.0))
+        ppo(level=level, gamma=gamma, lam=lam, lam_critic=0.5).credit(batch, Told(estimates, 2.0))
         for level in ("turn", "token")
     )
     assert torch.equal(turnwise.rows.advantage, tokenwise.rows.advantage)
@@ -141,8 +143,8 @@ def test_where_turns_are_tokens_the_levels_agree(
 
 def test_turns_are_credited_by_turn_gae() -> None:
     one, cut = talk((2, 1, 3), (1.0, 0.0, 4.0)), talk((1, 2), (2.0, -1.0), cut=True, name="f")
-    told = [0.5, 7.0, -1.0, 2.0, 7.0, 7.0, 1.5, -0.5, 7.0]  # the 7s are inside turns and have no effect
-    credit = ppo(gamma=0.9, lam=0.8, lam_critic=0.7).credit(batch_of(one, cut), Told(told, final=10.0))
+    estimates = [0.5, 7.0, -1.0, 2.0, 7.0, 7.0, 1.5, -0.5, 7.0]  # the 7s are inside turns and have no effect
+    credit = ppo(gamma=0.9, lam=0.8, lam_critic=0.7).credit(batch_of(one, cut), Told(estimates, final=10.0))
     assert credit.target_T is not None
     wanted: list[float] = []
     targets: list[float] = []
@@ -208,8 +210,8 @@ def test_a_context_that_was_rewritten_changes_no_advantage(level: str) -> None:
     forked = conversation([Said((1,), (2, 3), 1.0), Said((8,), (5,), 2.0, rewrites=True), Said((6,), (7,), 3.0)])
     back = replace(forked, turns=(*forked.turns[:2], turn((1, 2, 3, 6), (7,), 3.0)))  # the first row grows once more
     credited = []
-    for episode, told in ((whole, [1.0, 2, 3, 4]), (forked, [1.0, 2, 3, 4]), (back, [1.0, 2, 4, 3])):
-        rows = ppo(level=level, gamma=0.9, lam=0.8).credit(batch_of(episode), Told(told)).rows
+    for episode, estimates in ((whole, [1.0, 2, 3, 4]), (forked, [1.0, 2, 3, 4]), (back, [1.0, 2, 4, 3])):
+        rows = ppo(level=level, gamma=0.9, lam=0.8).credit(batch_of(episode), Told(estimates)).rows
         credited.append({int(t): rows.advantage[rows.turn == t].tolist() for t in torch.unique(rows.turn[rows.mask])})
     assert credited[0] == credited[1] == credited[2]
 

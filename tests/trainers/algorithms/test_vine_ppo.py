@@ -145,6 +145,7 @@ def cell_of(turn: tw.Turn) -> Cell:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 async def test_values_are_unbiased_against_dynamic_programming() -> None:
     """From every state that is met, and with so many turns left, the mean of all rollouts is the exact value.
 

@@ -53,7 +53,7 @@ class Held:
 
     def __init__(self) -> None:
         self.version = 0
-        self.begun: list[int] = []
+        self.started: list[int] = []
         self.error: Exception | None = None
         self._gates: dict[int, asyncio.Event] = {}
         self._free = False
@@ -76,7 +76,7 @@ class _HeldSession:
 
     async def act(self, observation: Observation) -> Decision:
         agent = self.agent
-        agent.begun.append(self.seed)
+        agent.started.append(self.seed)
         first = agent.version
         if not agent._free:
             await agent._gates.setdefault(self.seed, asyncio.Event()).wait()
@@ -116,16 +116,16 @@ async def test_no_more_begins_than_the_bound_allows_and_a_new_version_makes_room
     async with overlapped(agent, bound=bound) as run:
         first = asyncio.create_task(run.collect(0, 2, 3))
         await settled()
-        assert sorted(agent.begun) == sorted([*range(2 * (bound + 1))] * 3)
+        assert sorted(agent.started) == sorted([*range(2 * (bound + 1))] * 3)
         agent.let(0, 1)
         assert seeds(await first) == [0, 1]
         await settled()
-        assert len(set(agent.begun)) == 2 * (bound + 1), "what is over and not learnt still has its place"
+        assert len(set(agent.started)) == 2 * (bound + 1), "what is over and not learnt still has its place"
         run.trained()
         agent.version = 1
         second = asyncio.create_task(run.collect(1, 2, 3))
         await settled()
-        assert len(set(agent.begun)) == 2 * (bound + 2), "a batch more per version"
+        assert len(set(agent.started)) == 2 * (bound + 2), "a batch more per version"
         agent.let_all()
         await second
 
@@ -164,7 +164,7 @@ async def test_nothing_begins_that_no_step_will_train() -> None:
         agent.let_all()
         await run.collect(0, 2, 1)
         await settled()
-        assert set(agent.begun) == {0, 1, 2, 3}
+        assert set(agent.started) == {0, 1, 2, 3}
         run.trained()
         assert sorted(seeds(await run.collect(1, 2, 1))) == [2, 3]
 
@@ -402,8 +402,10 @@ def test_trap_24_stopped_and_killed_an_overlapped_run_trains_every_task_once(
     lives.append(watched(config, monkeypatch))
     trained: list[tuple[int, str]] = []
     for life in lives:
-        begun = min((step for step, _ in life), default=10**9)
-        trained = [entry for entry in trained if entry[0] < begun] + life  # steps after the last checkpoint are lost
+        first_step = min((step for step, _ in life), default=10**9)
+        trained = [
+            entry for entry in trained if entry[0] < first_step
+        ] + life  # steps after the last checkpoint are lost
     assert [step for step, _ in trained] == [step for step in range(1, 6) for _ in range(2)]
     assert len({group for _, group in trained}) == 10, "no group twice"
     checkpoint = RunFolder(config.out, "loop").checkpoints.latest()
@@ -424,6 +426,7 @@ def test_the_on_policy_script_overlaps_too(tmp_path: Path, cloned: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_loss_that_is_no_number_ends_an_overlapped_run_and_keeps_the_checkpoint(
     tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

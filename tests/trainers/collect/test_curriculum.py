@@ -159,6 +159,7 @@ def test_settings_without_effect_are_refused(word: str, settings: list[str], say
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_n_plus_m_steps_are_n_then_resume_then_m(tmp_path: Path, cloned: Path) -> None:
     how: dict[str, Any] = {"env": "turnwise/Maze-v0", "levels": [1, 2], "curriculum": {"floor": 0.5}, "steps": 3}
     how |= {"eval": {"episodes": 0}, "tasks_per_step": 3, "group_size": 2}

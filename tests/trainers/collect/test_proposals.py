@@ -66,12 +66,12 @@ async def test_a_question_that_everybody_solves_earns_its_proposer_nothing(env: 
 
 def after_first(spoil: Callable[[ToolCall], ActionLike], within: str) -> Changed:
     """Episodes whose first one about each question ends as ``spoil``, if the first observation has some words."""
-    begun: set[str] = set()
+    seen: set[str] = set()
 
     def change(first: str, last: ToolCall) -> ActionLike:
-        if within not in first or first in begun:
+        if within not in first or first in seen:
             return last
-        begun.add(first)
+        seen.add(first)
         return spoil(last)
 
     return Changed(change)
@@ -150,8 +150,8 @@ async def test_a_question_that_its_own_pages_do_not_answer_is_nobodys_task() -> 
 
 async def test_a_question_that_tells_its_answer_earns_nothing() -> None:
     def change(first: str, last: ToolCall) -> ActionLike:
-        _, gives, told = first.rpartition("Answer: ")
-        return ToolCall("propose", {"question": f"Is it {told}?"}) if gives else last
+        _, gives, leaked = first.rpartition("Answer: ")
+        return ToolCall("propose", {"question": f"Is it {leaked}?"}) if gives else last
 
     round_ = await played(Changed(change))
     assert (round_.extra["proposals/valid"], round_.solving.groups) == (0, ())

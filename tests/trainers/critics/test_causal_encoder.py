@@ -18,6 +18,7 @@ from turnwise.trainers.critics.encoders import encoder_named
 from turnwise.trainers.critics.transitions import Transition
 from turnwise.trainers.critics.utterance import CriticConfig, UtteranceCritic
 
+from ...shifts import core_sample
 from .turns import step
 
 SMALL = EncoderConfig(kind="causal", hidden=16, layers=2, heads=2, intermediate=32, initializer_range=0.3)
@@ -155,7 +156,7 @@ def test_trap_24_a_restored_critic_goes_on_bitwise(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["td", "mc"])
+@pytest.mark.parametrize("kind", core_sample(["td", "mc"], 1, key="causal critic"))
 def test_it_learns_which_utterance_is_right_where_the_prompt_says_so(kind: str) -> None:
     """The first prompt shows 5 or 6; 3 is the right answer to 5 and 4 to 6, in both turns."""
     learner = critic(lr=3e-3)

@@ -47,6 +47,7 @@ def test_the_gradient_is_prediction_less_target() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 @pytest.mark.parametrize("kind", ["mc", "td"])
 def test_a_critic_of_histograms_learns_returns(kind: str) -> None:
     """Two utterances of one state, worth −1 and 2, each drawn half of the time."""

@@ -207,6 +207,7 @@ def test_it_goes_on_from_its_state_and_keeps_only_its_own(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_the_critic_learns_through_it() -> None:
     made = critic(policy(), optimizer={"lr": 0.01})
     learn(made, times=150)

@@ -30,6 +30,8 @@ from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
 
+from ...shifts import core_sample
+
 SHAPE: dict[str, Any] = {
     "vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 8, "intermediate_size": 48, "initializer_range": 0.3, "max_position_embeddings": 128,
@@ -117,7 +119,7 @@ def updated(model: Any, rows: Rows, objective: Objective, **options: Any) -> tup
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("kind", ["tied", "untied", "biased", "lora"])
+@pytest.mark.parametrize("kind", core_sample(["tied", "untied", "biased", "lora"], 2, key="heads"))
 @pytest.mark.parametrize(
     "options",
     [{}, {"layout": "packed"}, {"recompute": True, "microbatch_tokens": 20}],
@@ -275,7 +277,7 @@ def test_the_kernels_compute_in_tritons_interpreter_what_torch_computes() -> Non
     """In a process of its own: the interpreter is chosen when the kernels are defined."""
     pytest.importorskip("triton", reason="TRITON IS NOT INSTALLED: the kernels for GPUs were not checked")
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", TRITON_CASES], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    assert told.stdout.strip() == "ok", told.stderr
+    assert finished.stdout.strip() == "ok", finished.stderr

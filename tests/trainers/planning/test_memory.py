@@ -16,6 +16,8 @@ from turnwise.trainers.planning.memory import GIB, memory_of, saved_bytes, saved
 from turnwise.trainers.planning.shapes import KNOWN, ModelShape
 from turnwise.trainers.planning.workload import Passes, Sampler, Workload
 
+from ...shifts import core_sample
+
 SHAPES = {
     "qwen3": ModelShape(2, 96, 6, 2, 24, 160, 300, True, head_norms=True),
     "qwen2": ModelShape(3, 64, 4, 2, 16, 160, 300, True, biased=True),
@@ -41,7 +43,7 @@ def saved() -> Iterator[ModuleType]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", core_sample([*SHAPES], 1, key="saved bytes"))
 def test_saved_bytes_are_predicted_within_a_tenth(name: str, saved: ModuleType) -> None:
     count = 0
     for passes, found, predicted in saved.compared(SHAPES[name], 128):

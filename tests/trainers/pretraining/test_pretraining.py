@@ -84,6 +84,7 @@ def test_metrics_have_every_step_and_each_evaluation(whole: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_resumed_run_ends_with_the_same_bits(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learn, out = Pretraining.learn, tmp_path / "resumed"
 
@@ -123,6 +124,7 @@ def test_a_run_that_was_killed_continues_from_its_checkpoint(
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_another_seed_makes_another_model(whole: Path, tmp_path: Path) -> None:
     pretrain(small(tmp_path / "other", seed=1))
     assert not same(weights(whole), weights(tmp_path / "other"))

@@ -71,6 +71,7 @@ def unmoved(out: Path, cloned: Path, **changes: Any) -> loop.LoopConfig:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_run_that_stands_still_is_stopped_and_says_so(tmp_path: Path, cloned: Path) -> None:
     result = loop.train(unmoved(tmp_path / "run", cloned, eval={"patience": 2}))
     assert result.steps == 2
@@ -88,11 +89,14 @@ def test_resumed_it_is_over_and_with_more_patience_it_goes_on(tmp_path: Path, cl
     longer = loop.train(unmoved(tmp_path / "run", cloned, eval={"patience": 3}, resume=True))
     assert longer.steps == whole.steps == 3
     for metric in ("return", "eval/return"):
-        told = [[line.get(metric) for line in read_metrics(each.folder / "metrics.jsonl")] for each in (whole, longer)]
-        assert told[0] == told[1], "a run that was stopped and continued is the run that was not"
+        curves = [
+            [line.get(metric) for line in read_metrics(each.folder / "metrics.jsonl")] for each in (whole, longer)
+        ]
+        assert curves[0] == curves[1], "a run that was stopped and continued is the run that was not"
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_the_best_model_is_exported_if_it_is_asked_for(tmp_path: Path, cloned: Path) -> None:
     settings: dict[str, Any] = {"split": "train", "episodes": 4, "every": 1, "keep_best": True}
     moved = looping(tmp_path / "run", cloned / "model", optimizer={"lr": 0.05}, steps=2, eval=settings)

@@ -29,8 +29,8 @@ from .. import small
 
 SIZES = [(3, 5), (9, 2), (4, 4)]
 """Context and sampled tokens of each row."""
-ROWS: Any = pack_utterances([Utterance((1,) * told, (2,) * said, (-1.0,) * said) for told, said in SIZES])
-LENGTHS = [told + said for told, said in SIZES]
+ROWS: Any = pack_utterances([Utterance((1,) * prompt_len, (2,) * said, (-1.0,) * said) for prompt_len, said in SIZES])
+LENGTHS = [prompt_len + said for prompt_len, said in SIZES]
 
 
 def nano() -> Any:
@@ -122,6 +122,7 @@ def test_every_step_of_a_run_has_the_numbers_and_a_chosen_one_a_trace(cloned: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_a_trace_writes_nothing_but_json_to_standard_error_in_json(tmp_path: Path) -> None:
     program = (
         "import pathlib, sys, torch\nfrom turnwise.logs import log_to_stderr\n"

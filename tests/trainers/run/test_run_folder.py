@@ -23,7 +23,7 @@ class Settings(TrainConfig):
     inner: Inner = Inner()
 
 
-def begun(path: Path, settings: Config | None = None) -> RunFolder:
+def started(path: Path, settings: Config | None = None) -> RunFolder:
     path.mkdir(exist_ok=True)
     folder = RunFolder(path, "loop")
     folder.begin(settings or Settings())
@@ -32,7 +32,7 @@ def begun(path: Path, settings: Config | None = None) -> RunFolder:
 
 
 def test_a_folder_with_a_run_in_it_is_not_overwritten(tmp_path: Path) -> None:
-    begun(tmp_path / "r")
+    started(tmp_path / "r")
     with pytest.raises(UsageError, match="--resume, or choose another --out"):
         RunFolder(tmp_path / "r", "loop").begin(Settings())
 
@@ -57,7 +57,7 @@ def test_two_cannot_train_in_one_folder(tmp_path: Path) -> None:
 
 
 def test_what_changed_is_named_field_by_field(tmp_path: Path) -> None:
-    folder = begun(tmp_path)
+    folder = started(tmp_path)
     with pytest.raises(CheckpointError) as caught:
         folder.resume(Settings(env="b", steps=9, inner=Inner(lr=0.2)), may_change=["steps"])
     assert "env was 'a', now 'b'; inner.lr was 0.1, now 0.2." in str(caught.value)
@@ -66,14 +66,14 @@ def test_what_changed_is_named_field_by_field(tmp_path: Path) -> None:
 
 
 def test_what_may_change_does_and_is_recorded(tmp_path: Path) -> None:
-    folder = begun(tmp_path)
+    folder = started(tmp_path)
     assert folder.resume(Settings(steps=9), may_change=["steps"]) is None, "it had not come to its first checkpoint"
     assert folder.resume(Settings(steps=9), may_change=[]) is None
 
 
 @pytest.mark.parametrize("trace", ["a later step", "the model"])
 def test_a_run_that_lost_its_checkpoints_is_not_begun_anew(tmp_path: Path, trace: str) -> None:
-    folder = begun(tmp_path, Settings(checkpoint_every=5))
+    folder = started(tmp_path, Settings(checkpoint_every=5))
     folder.metrics.write_text('{"step": 5}\n')
     assert folder.resume(Settings(checkpoint_every=5), may_change=[]) is None, "killed before its first was written"
     if trace == "the model":
@@ -87,7 +87,7 @@ def test_a_run_that_lost_its_checkpoints_is_not_begun_anew(tmp_path: Path, trace
 
 
 def test_a_refusal_leaves_the_settings_as_they_were(tmp_path: Path) -> None:
-    folder = begun(tmp_path, Settings(steps=2))
+    folder = started(tmp_path, Settings(steps=2))
     folder.checkpoints.save(2, write_model=Path.mkdir, progress={}, tensors={})
     before = (tmp_path / "config.json").read_text()
     with pytest.raises(UsageError, match="trained for 2 steps already, more than steps=1"):
@@ -101,13 +101,13 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_algorithm_is_refused(tmp_path: Path) -> None:
-    begun(tmp_path)
+    started(tmp_path)
     with pytest.raises(CheckpointError, match="holds a run of 'loop', not 'bc'"):
         RunFolder(tmp_path, "bc").resume(Settings(), may_change=[])
 
 
 def test_an_unreadable_config_is_one_line(tmp_path: Path) -> None:
-    begun(tmp_path)
+    started(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"config\.json cannot be read"):
         RunFolder(tmp_path, "loop").resume(Settings(), may_change=[])

@@ -117,13 +117,13 @@ class FakeServer:
             ids = tuple((token + 1) % len(self.tokenizer) for token in ids)
         if cheat == "cuts the answer":
             ids, logprobs = ids[:3], logprobs[:3]
-        told = read if cheat.endswith("and says so") else sent
+        reported = read if cheat.endswith("and says so") else sent
         version = 0 if cheat == "ignores and says so" else self.version
         spans = () if version is None or cheat == "names no version" else ((version, 0, len(ids)),)
         if cheat == "misnames" and version is not None:
             spans = ((version + 1, 0, len(ids)),)
         finish = Finish.LENGTH
-        return ServerResponse(Completion(ids, logprobs, (0,) * len(ids), finish), told, spans, cached)
+        return ServerResponse(Completion(ids, logprobs, (0,) * len(ids), finish), reported, spans, cached)
 
     @torch.no_grad()
     def _sample(

@@ -46,7 +46,7 @@ class Receiving(FakeServer):
 
     def join(self, inbox: queue.Queue[Tensor]) -> Receiving:
         self.inbox = inbox
-        self.told: list[Mapping[str, Any]] = []
+        self.infos: list[Mapping[str, Any]] = []
         self.since, self.left = 1.0, 0
         return self
 
@@ -69,13 +69,13 @@ class Receiving(FakeServer):
 
     async def init_transfer(self, info: Mapping[str, Any]) -> None:
         self._alive()
-        self.told.append(info)
+        self.infos.append(info)
 
     async def update(self, info: Mapping[str, Any]) -> None:
         if self.sabotage == "refuses":
             raise InfrastructureError(f"server {self.address} failed (500): no such tensor")
-        if self.told[-1].get("packed"):
-            self.staged = await self._unpacked(info, self.told[-1]["packed_buffer_size_bytes"])
+        if self.infos[-1].get("packed"):
+            self.staged = await self._unpacked(info, self.infos[-1]["packed_buffer_size_bytes"])
             return
         came = [await asyncio.to_thread(self.inbox.get, True, 10) for _ in info["names"]]
         for tensor, kind, shape in zip(came, info["dtype_names"], info["shapes"], strict=True):
@@ -119,18 +119,18 @@ async def test_every_replica_gets_every_tensor_while_it_waits_for_them(version: 
     for number in range(3):
         await transfer.send(number)
         nudge(model, seed=number)
-    assert [server.told[0]["rank_offset"] for server in servers] == [1, 2]
-    assert {server.told[0]["world_size"] for server in servers} == {3}
-    assert all(("packed" in server.told[0]) == (version != "0.27.1") for server in servers), "older ones know no packs"
+    assert [server.infos[0]["rank_offset"] for server in servers] == [1, 2]
+    assert {server.infos[0]["world_size"] for server in servers} == {3}
+    assert all(("packed" in server.infos[0]) == (version != "0.27.1") for server in servers), "older ones know no packs"
 
 
 async def test_workers_of_parallel_servers_are_counted() -> None:
     _model, servers, transfer = stage(2, workers=4)
     await transfer.send(0)
-    assert [(server.told[0]["rank_offset"], server.told[0]["world_size"]) for server in servers] == [(1, 9), (5, 9)]
+    assert [(server.infos[0]["rank_offset"], server.infos[0]["world_size"]) for server in servers] == [(1, 9), (5, 9)]
     _model, servers, transfer = stage(2, workers=4, gpus=2)
     await transfer.send(0)
-    assert [server.told[0]["world_size"] for server in servers] == [5, 5], "the setting is stronger"
+    assert [server.infos[0]["world_size"] for server in servers] == [5, 5], "the setting is stronger"
 
 
 async def test_a_restarted_server_is_met_anew_and_the_run_goes_on() -> None:
@@ -139,11 +139,11 @@ async def test_a_restarted_server_is_met_anew_and_the_run_goes_on() -> None:
     nudge(model)
     servers[1].restart()
     await transfer.send(1)
-    assert [info["master_port"] for info in servers[0].told] == [29600, 29601], "a port is used once"
+    assert [info["master_port"] for info in servers[0].infos] == [29600, 29601], "a port is used once"
     assert [server.left for server in servers] == [1, 1], "the old group is left first"
     nudge(model)
     await transfer.send(2)
-    assert [len(server.told) for server in servers] == [2, 2], "nobody meets without a reason"
+    assert [len(server.infos) for server in servers] == [2, 2], "nobody meets without a reason"
 
 
 async def test_the_group_goes_on_without_a_server_that_is_down_and_with_it_when_it_is_back() -> None:
@@ -152,11 +152,11 @@ async def test_the_group_goes_on_without_a_server_that_is_down_and_with_it_when_
     servers[1].dead = True
     nudge(model)
     await transfer.send(1)
-    assert servers[0].told[-1]["world_size"] == 2
+    assert servers[0].infos[-1]["world_size"] == 2
     servers[1].restart()
     nudge(model)
     await transfer.send(2)
-    assert [server.told[-1]["world_size"] for server in servers] == [3, 3]
+    assert [server.infos[-1]["world_size"] for server in servers] == [3, 3]
     assert transfer.metrics["sync/replicas"] == 2
 
 

@@ -80,7 +80,7 @@ def test_half_of_a_step_that_shows_is_four_deviations_away() -> None:
 
 
 def answers(
-    mine: float, gaps: dict[Kind, float], seed: int, *, told: int = 1, name: int = 0, noise: float = 0.0
+    mine: float, gaps: dict[Kind, float], seed: int, *, reported: int = 1, name: int = 0, noise: float = 0.0
 ) -> dict[Kind, Answer]:
     """Answers to every kind of question; the server is off by a gap and by noise."""
     rng = random.Random(seed)
@@ -90,22 +90,24 @@ def answers(
         scored = tuple(mine - 0.01 * place for place in ids)
         theirs = tuple(value + gaps.get(kind, 0.0) + rng.gauss(0, noise) for value in scored)
         prompt = (1, 2, 3, 100 + name if kind is Kind.FRESH else 4)
-        served = ServerResponse(Completion(ids, theirs, (0,) * TOKENS, Finish.LENGTH), prompt, ((told, 0, TOKENS),), 0)
+        served = ServerResponse(
+            Completion(ids, theirs, (0,) * TOKENS, Finish.LENGTH), prompt, ((reported, 0, TOKENS),), 0
+        )
         return Answer(Question(kind, prompt, Sampling(temperature=0.0, max_tokens=TOKENS)), served, scored, scored)
 
     return {kind: answer(kind) for kind in KINDS}
 
 
 def judged(
-    gaps: dict[Kind, float], *, step: float = 0.0, arrived: float = 1.0, told: int = 1, again: bool = True
+    gaps: dict[Kind, float], *, step: float = 0.0, arrived: float = 1.0, reported: int = 1, again: bool = True
 ) -> Diagnosis | None:
     """Diagnose a server in 16 bits after a step, of which a share arrived."""
     noise = Noise(IN_16_BITS)
     noise.calibrate([0.04, 0.05, 0.02, 0.1] * 8)
     late = {kind: gaps.get(kind, 0.0) - step * (1 - arrived) for kind in KINDS}
-    last = answers(-1.0, {}, seed=1, told=0, noise=0.03)
-    now = answers(-1.0 + step, late, seed=2, told=told, noise=0.03)
-    other = answers(-1.0 + step, late if again else {}, seed=3, told=told, name=1, noise=0.03)
+    last = answers(-1.0, {}, seed=1, reported=0, noise=0.03)
+    now = answers(-1.0 + step, late, seed=2, reported=reported, noise=0.03)
+    other = answers(-1.0 + step, late if again else {}, seed=3, reported=reported, name=1, noise=0.03)
     return diagnose(now, other, last, version=1, noise=noise)
 
 
@@ -136,13 +138,13 @@ def test_a_step_beyond_the_noise_that_does_not_arrive_stops_the_run_though_no_ga
 
 def test_an_old_version_is_not_sent_unless_the_step_is_seen_to_have_arrived() -> None:
     for step, cause in ((0.01, Cause.NOT_SENT), (0.5, Cause.MISNAMED)):
-        found = judged({}, step=step, told=0)
+        found = judged({}, step=step, reported=0)
         assert found is not None
         assert (found.cause, found.stops) == (cause, True)
 
 
 def test_a_wrong_version_stops_a_run_also_where_the_numbers_would_be_a_warning() -> None:
-    found = judged(dict.fromkeys(KINDS, 0.4), told=7)
+    found = judged(dict.fromkeys(KINDS, 0.4), reported=7)
     assert found is not None
     assert (found.cause, found.stops) == (Cause.MISNAMED, True)
 

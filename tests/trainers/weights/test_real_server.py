@@ -208,9 +208,9 @@ def test_what_nccl_tells_servers_is_what_vllm_reads() -> None:
 
     backend = Nccl("10.0.0.1", 29600, device=torch.device("cpu"), dtype=torch.bfloat16)
     backend.meet([replace(ANY, workers=2)] * 3)
-    told = [NCCLWeightTransferInitInfo(**backend.init_info(replica)) for replica in range(3)]
-    assert [(each.rank_offset, each.world_size) for each in told] == [(1, 7), (3, 7), (5, 7)]
-    assert told[0].packed
+    infos = [NCCLWeightTransferInitInfo(**backend.init_info(replica)) for replica in range(3)]
+    assert [(each.rank_offset, each.world_size) for each in infos] == [(1, 7), (3, 7), (5, 7)]
+    assert infos[0].packed
     weights = {str(size): torch.randn(size) for size in (30, 4, 200, 1, 9)} | {"n": torch.zeros(4, dtype=torch.int64)}
     (info,) = backend.updates(weights)
     coming = NCCLWeightTransferUpdateInfo(**info)

@@ -149,9 +149,9 @@ async def test_sabotage_is_detected_and_named(
     if (sabotage, cause) not in WARNED:
         with pytest.raises(
             ContractError, match=f"^weights of version 2 are not what fake:1 serves: {cause.value}: "
-        ) as told:
+        ) as raised:
             await stage.transfer.send(2)
-        assert "What to do: " in str(told.value)
+        assert "What to do: " in str(raised.value)
         return
     for version in (2, 3):
         await stage.transfer.send(version)
@@ -348,9 +348,9 @@ async def test_an_update_that_fails_half_way_says_that_servers_stay_paused_and_t
         raise InfrastructureError("server fake:1: failed (500): CUDA out of memory")
 
     setattr(server, phase, fail)
-    with pytest.raises(InfrastructureError, match=r"out of memory\. Servers .* stay paused, .*--resume") as told:
+    with pytest.raises(InfrastructureError, match=r"out of memory\. Servers .* stay paused, .*--resume") as raised:
         await stage.transfer.send(1)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
     assert server.paused
     setattr(server, phase, whole)
     again = Stage(tmp_path)  # the run that is resumed, in another process

@@ -113,9 +113,9 @@ async def test_a_window_inside_is_a_tab(trap: ChromiumBrowser, name: str) -> Non
 
 
 async def test_dialogs_downloads_and_files_are_told_and_refused(trap: ChromiumBrowser) -> None:
-    for name, told in (("alert", "'Hello'"), ("confirm", "dismissed"), ("download", "a download was blocked")):
+    for name, message in (("alert", "'Hello'"), ("confirm", "dismissed"), ("download", "a download was blocked")):
         await click(trap, name)
-        assert told in " ".join(trap.notices), name
+        assert message in " ".join(trap.notices), name
         trap.notices.clear()
     page = await trap.look(Wanted())
     assert page.title == "false", "a question is answered with no"

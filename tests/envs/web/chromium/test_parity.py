@@ -117,11 +117,11 @@ def both_solve(spec: TaskSpec, env: Any, other: Any) -> None:
         assert first.text == second.text, f"{spec}: another observation"
         same(env.unwrapped.page, other.unwrapped.page)
         first, *came, info = env.step(env.unwrapped.oracle())
-        second, *told, told_info = other.step(other.unwrapped.oracle())
-        assert came == told, f"{spec}: another reward"
+        second, *other_came, other_info = other.step(other.unwrapped.oracle())
+        assert came == other_came, f"{spec}: another reward"
         over = came[1] or came[2]
     assert came[0] == 1, f"{spec} is not solved"
-    assert info["score"] == told_info["score"]
+    assert info["score"] == other_info["score"]
 
 
 def test_a_sample_of_tasks_is_solved_alike() -> None:
@@ -153,6 +153,8 @@ async def transcript(seed: int) -> list[str]:
     return said
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_episodes_among_others_are_the_same() -> None:
     found = await asyncio.gather(*(transcript(seed) for seed in (5, *range(100, 100 + AMONG), 5)))
     assert found[0] == found[-1]
@@ -176,13 +178,13 @@ async def test_what_is_rare_comes_to_the_same() -> None:
     browsers: tuple[Any, ...] = (HtmlBrowser(sites.fork(), url), await open_browser(sites.fork(), url))
 
     async def alike(act: str, *given: Any, **named: Any) -> str:
-        told = [await outcome(getattr(one, act)(*given, **named)) for one in browsers]
-        assert told[0] == told[1], (act, given)
+        outcomes = [await outcome(getattr(one, act)(*given, **named)) for one in browsers]
+        assert outcomes[0] == outcomes[1], (act, given)
         seen = [await one.look(Wanted()) for one in browsers]
         same(*seen)
         assert seen[0].tabs == seen[1].tabs
         assert seen[0].front == seen[1].front
-        return str(told[0])
+        return str(outcomes[0])
 
     for keys in ("Return", "enter", "nothing", "", "é", "Control+Return", "a+nothing"):
         assert "unknown key" in await alike("press", "", keys), keys

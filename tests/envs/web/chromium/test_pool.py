@@ -82,6 +82,7 @@ async def test_a_browser_that_dies_takes_only_its_own_episodes(pools: Callable[.
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 async def test_a_browser_is_replaced_after_so_many_contexts_and_ends_with_its_last(pools: Callable[..., Pool]) -> None:
     pool = pools(ready=0, contexts=2)
     one, two, three = [await opened(pool) for _ in range(3)]
@@ -120,6 +121,7 @@ async def test_a_browser_that_nobody_has_any_more_is_closed(pools: Callable[...,
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 async def test_many_episodes_do_not_grow(pools: Callable[..., Pool]) -> None:
     pool = pools(ready=0)
     kept = await opened(pool)

@@ -54,14 +54,14 @@ def played(**kwargs: Any) -> list[Any]:
     """Return all observations of an episode with some wrong acts before the right ones."""
     env = made(**kwargs)
     observation, info = env.reset(seed=2, options={"level": 3})
-    told: list[Any] = [observation, info]
+    results: list[Any] = [observation, info]
     wrong, over = list(WRONG), False
     while not over:
         stepped = env.step(wrong.pop() if wrong else env.oracle())
-        told.append(stepped)
+        results.append(stepped)
         over = stepped[2] or stepped[3]
     env.close()
-    return told
+    return results
 
 
 def turns(folder: Path) -> list[dict[str, Any]]:
@@ -81,6 +81,8 @@ def one_in(into: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 def test_an_episode_is_the_same_recorded_or_not(tmp_path: Path) -> None:
     plain = played()
     assert played(record=tmp_path / "pictures") == plain
@@ -109,6 +111,8 @@ def test_what_is_recorded_is_what_was_said_told_and_paid(tmp_path: Path) -> None
     env.close()
 
 
+@pytest.mark.slow
+@pytest.mark.shift
 async def test_traces_of_episodes_side_by_side_are_apart(tmp_path: Path) -> None:
     envs = [made(record=tmp_path, trace=True, templates=[name]) for name in ("forum_edit", "shop_order")]
     await asyncio.gather(*(env.areset(seed=1, options={"level": 1}) for env in envs))

@@ -95,7 +95,7 @@ def test_lines_are_ours_or_search_r1s(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("{", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
@@ -108,14 +108,14 @@ def test_lines_are_ours_or_search_r1s(tmp_path: Path) -> None:
     ],
     ids=range(8),
 )
-def test_a_bad_line_is_named(tmp_path: Path, line: str, told: str) -> None:
+def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     path = written(tmp_path / "a.jsonl", '{"id": 1, "text": "x"}\n' + line + '\n{"id": 3, "text": "z"}')
-    with pytest.raises(TaskError, match=f"a.jsonl:2: .*{told}"):
+    with pytest.raises(TaskError, match=f"a.jsonl:2: .*{message}"):
         list(read_lines(path))
     bad: list[str] = []
     assert [page.id for page in read_lines(path, bad.append)] == ["1", "3"]
     assert len(bad) == 1
-    assert told in bad[0]
+    assert message in bad[0]
 
 
 def test_a_broken_archive_is_named(tmp_path: Path) -> None:
@@ -213,19 +213,19 @@ def test_links_out_of_a_folder_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [(b"a\x00b", "not a text file: it has NUL bytes"), (b"caf\xe9 au lait", "not UTF-8 text: byte 3 is 0xe9")],
     ids=["NUL", "Latin-1"],
 )
-def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     written(tmp_path / "a.txt", "\ufeffText.")
     (tmp_path / "b.txt").write_bytes(content)
-    with pytest.raises(TaskError, match=f"b.txt is {told}"):
+    with pytest.raises(TaskError, match=f"b.txt is {message}"):
         list(pages_of(str(tmp_path))[1])
     bad: list[str] = []
     assert list(pages_of(str(tmp_path), bad=bad.append)[1]) == [Document("a.txt", "a", "Text.")]
     assert len(bad) == 1
-    assert told in bad[0]
+    assert message in bad[0]
 
 
 def test_an_archive_with_a_wrong_bit_is_named(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def test_a_wrong_answer_is_found_out() -> None:
 
 def test_an_answer_in_the_question_is_found_out() -> None:
     one = task("fact-person")
-    told = replace(one, question=f"{one.question} ({one.answers[0]})")
-    assert "the answer is in the question" in list(broken(told, Rng("x")))
+    leaking = replace(one, question=f"{one.question} ({one.answers[0]})")
+    assert "the answer is in the question" in list(broken(leaking, Rng("x")))
 
 
 def test_missing_evidence_is_found_out() -> None:

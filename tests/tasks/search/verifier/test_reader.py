@@ -35,30 +35,30 @@ def test_pages_are_read_back_exactly(split: Split) -> None:
         for id in found.pages_of(one):
             page = found.corpus.get(id)
             assert page is not None
-            told = read(page)
-            assert (told.about, told.kind, told.sort, told.alias) == (one.title, one.kind, one.sort, one.alias)
+            parsed = read(page)
+            assert (parsed.about, parsed.kind, parsed.sort, parsed.alias) == (one.title, one.kind, one.sort, one.alias)
             facts = {name: spoken(value) for (number, name), value in world.facts.items() if number == one.number}
-            assert told.facts == facts
-            assert told.gaps == {name for number, name in world.gaps if number == one.number}
+            assert parsed.facts == facts
+            assert parsed.gaps == {name for number, name in world.gaps if number == one.number}
             terms = {name: some for (number, name), some in world.terms.items() if number == one.number}
-            assert set(told.terms) == set(terms)
+            assert set(parsed.terms) == set(terms)
             for name, some in terms.items():
                 expected = [(term.start, term.end, term.holder.title) for term in some]
                 read_back = sorted(
-                    ((held.start, held.end, held.holder) for held in told.terms[name]), key=lambda x: x[0]
+                    ((held.start, held.end, held.holder) for held in parsed.terms[name]), key=lambda x: x[0]
                 )
                 assert read_back == expected
-                assert told.none[name] == some[0].start
+                assert parsed.none[name] == some[0].start
 
 
 def test_lists_are_read_back_exactly() -> None:
     for (name, of), id in WIKI.lists.items():
         page = WIKI.corpus.get(id)
         assert page is not None
-        told = read(page).listed
-        assert told is not None
-        assert told[:2] == (name, WIKI.world.entities[of].title)
-        assert set(told[2]) == {one.title for one in WIKI.world.subjects[name, of]}
+        listed = read(page).listed
+        assert listed is not None
+        assert listed[:2] == (name, WIKI.world.entities[of].title)
+        assert set(listed[2]) == {one.title for one in WIKI.world.subjects[name, of]}
 
 
 def test_every_wording_can_be_told_from_every_other() -> None:

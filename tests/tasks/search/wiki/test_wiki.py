@@ -26,8 +26,8 @@ def digest(corpus: Corpus) -> str:
 
 def invented(names: Iterable[str]) -> set[str]:
     """Return the words of names that are not English words."""
-    told = [*words()["always"].values(), *words()["sorts"].values(), *TAILS.values()]
-    common = {word for some in told for text in some for word in re.findall(r"\w+", text)}
+    texts = [*words()["always"].values(), *words()["sorts"].values(), *TAILS.values()]
+    common = {word for some in texts for text in some for word in re.findall(r"\w+", text)}
     for relation in relations().values():
         common |= set(relation.list.split())
     common |= {"The", "Guild", "of", "Almanac", "Register", "About", "this", "wiki", "copy", "revision", "in"}
@@ -84,8 +84,8 @@ def test_every_kind_and_most_relations_are_told() -> None:
     world = wiki(Split.TRAIN, 2, 300).world
     assert {one.kind for one in world.entities} == set(KINDS)
     assert len(relations()) >= 40
-    told = {name for _, name in (*world.facts, *world.terms)}
-    assert len(told) == len(relations())
+    relation_names = {name for _, name in (*world.facts, *world.terms)}
+    assert len(relation_names) == len(relations())
     assert all(relations_of(kind) for kind in KINDS)
 
 
@@ -98,6 +98,7 @@ def test_there_are_pages_of_every_trouble() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 def test_at_most_two_have_one_name_and_their_sorts_differ() -> None:
     for number in range(40):
         shared: dict[tuple[str, str], set[str]] = {}
@@ -149,7 +150,7 @@ def test_a_corpus_of_any_size_comes_in_blocks() -> None:
 
 
 def test_wikis_of_one_split_differ_in_what_is_so() -> None:
-    def told(number: int) -> set[tuple[str, str]]:
+    def links(number: int) -> set[tuple[str, str]]:
         world = wiki(Split.TRAIN, number, 100).world
         return {
             (world.entities[one].title, value.title)
@@ -157,5 +158,5 @@ def test_wikis_of_one_split_differ_in_what_is_so() -> None:
             if isinstance(value, Entity)
         }
 
-    assert not told(0) & told(1)
+    assert not links(0) & links(1)
     assert WIKIS == 64

@@ -111,11 +111,11 @@ def test_likes_are_for_others_and_a_second_one_is_none(forum: Visitor) -> None:
     assert forum.post(f"/posts/{mine['id']}/like").status == 403
     had = forum.db.value("SELECT count(*) FROM forum_likes WHERE post_id = ?", other["id"])
     forum.post(f"/posts/{other['id']}/like", how="end")
-    begun = forum.db.value("SELECT count(*) FROM forum_likes WHERE post_id = ?", other["id"])
+    before = forum.db.value("SELECT count(*) FROM forum_likes WHERE post_id = ?", other["id"])
     for _ in range(2):
         forum.post(f"/posts/{other['id']}/like")
-    assert forum.db.value("SELECT count(*) FROM forum_likes WHERE post_id = ?", other["id"]) == begun + 1
-    assert had in (begun, begun + 1)
+    assert forum.db.value("SELECT count(*) FROM forum_likes WHERE post_id = ?", other["id"]) == before + 1
+    assert had in (before, before + 1)
 
 
 def test_reports_are_decided_once_and_by_the_right_moderator(forum: Visitor) -> None:
