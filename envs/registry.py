@@ -202,10 +202,10 @@ def find(id: str) -> Entry:
         raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:
         return _entries[id]
-    if meant := meant_as_remote(id):
-        raise UnknownEnvironmentError(f"{id!r} is not an id of an environment on a server; {meant}")
     if (found := peer_of(id)) is not None:
         return _entry_of(id, *found)
+    if meant := meant_as_remote(id):
+        raise UnknownEnvironmentError(f"{id!r} is not an id of an environment on a server; {meant}")
     near = nearest(id, list(_entries))
     hint = f" Did you mean {', '.join(near)}?" if near else ""
     raise UnknownEnvironmentError(

@@ -41,6 +41,7 @@ class EvalSettings(TypedDict, total=False):
     episode_timeout: float | None
     retries: int
     backoff: float
+    hedge_resets: bool
     isolation: Isolation
     env_kwargs: Table
     tokenizer: str | None

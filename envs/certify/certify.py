@@ -108,8 +108,8 @@ def tried(law: Law, harness: Harness) -> Verdict:
     """
     began = harness.clock()
     status, reason, reproduce, error = _outcome(law, harness)
-    unsettled = isinstance(error, OutOfTime)
     harness.release()
+    unsettled = silent = isinstance(error, OutOfTime) or type(error) is InfrastructureError
     if status is Status.FAIL and error is not None and (where := author_line(error)):
         reported = harness.raised.setdefault(f"{type(error).__name__} at {where}", law.name)
         if reported != law.name:
@@ -119,7 +119,7 @@ def tried(law: Law, harness: Harness) -> Verdict:
                 "",
             )
             unsettled = True
-    shown = author_traceback(error) if error is not None and not isinstance(error, OutOfTime) else ""
+    shown = author_traceback(error) if error is not None and not silent else ""
     return Verdict(law.name, law.about, status, reason, reproduce, harness.clock() - began, shown, unsettled)
 
 
@@ -128,7 +128,7 @@ Outcome = tuple[Status, str, str, BaseException | None]
 
 def _outcome(law: Law, harness: Harness) -> Outcome:
     try:
-        exempt, limit = dict(harness.sample.contract.exempt), harness.sample.contract.max_seconds
+        exempt, shortest = dict(harness.sample.contract.exempt), harness.sample.contract.max_seconds
     except Exception as error:
         if type(error) is InfrastructureError:  # a server out of reach, of which no law says anything
             raise
@@ -150,8 +150,8 @@ def _outcome(law: Law, harness: Harness) -> Outcome:
     thread = threading.Thread(target=work, name=f"certify-{law.name}", daemon=True)
     thread.start()
     while thread.is_alive():
-        thread.join(0.02 if limit < 1 else 0.1)
-        if harness.waited > limit and thread.is_alive():
+        thread.join(0.02 if shortest < 1 else 0.1)
+        if harness.waited > (limit := harness.limit) and thread.is_alive():
             doing, harness.doing = harness.doing, ""
             frame = sys._current_frames().get(thread.ident or 0)
             cure = harness.too_slow(doing, at(line_of_frame(frame)))
@@ -167,7 +167,7 @@ def _read(error: BaseException) -> Outcome:
     if isinstance(error, NotApplicable):
         return Status.SKIP, str(error), "", error if isinstance(error, OutOfTime) else None
     if type(error) is InfrastructureError:  # a server that is full or out of reach; what it plays raises a subclass
-        return Status.SKIP, f"the server could not be asked: {error}", "", None
+        return Status.SKIP, f"the server could not be asked: {error}", "", error
     return Status.FAIL, _describe(error), "", error
 
 

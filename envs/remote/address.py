@@ -111,6 +111,14 @@ def remote_id(id: str) -> tuple[Address, str]:
     return address, path
 
 
+def token_variable(id: str) -> dict[str, str]:
+    """Return the environment variable that gives another process the token of an id's server; none without a token."""
+    if not (is_remote(id) or is_openenv(id)):
+        return {}
+    address, _ = openenv_place(id) if is_openenv(id) else remote_id(id)
+    return {TOKEN: f"{address._place}={address.token}"} if address.token else {}
+
+
 def meant_as_remote(id: str) -> str:
     """Return advice for the address of a server where an id belongs, such as ``ws://host:port/ID``; else ``""``."""
     scheme, found, rest = id.partition("://")
@@ -119,14 +127,6 @@ def meant_as_remote(id: str) -> str:
         return ""
     place, _, env = rest.partition("/")
     return f"write {'turnwise+tls' if tls else 'turnwise'}://{place}/{env or 'turnwise/Maze-v0'}"
-
-
-def token_variable(id: str) -> dict[str, str]:
-    """Return the environment variable that gives another process the token of an id's server; none without a token."""
-    if not (is_remote(id) or is_openenv(id)):
-        return {}
-    address, _ = openenv_place(id) if is_openenv(id) else remote_id(id)
-    return {TOKEN: f"{address._place}={address.token}"} if address.token else {}
 
 
 def server_address(url: str) -> Address:

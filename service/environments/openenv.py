@@ -70,6 +70,16 @@ class OpenEnvSession:
             await self._episodes.close(self._client.name, self._id)
         self._id = None
 
+    @property
+    def served(self) -> Served:
+        """The environment of the session."""
+        return self._served
+
+    @property
+    def open_episode(self) -> ServedEpisode | None:
+        """The episode of the session, if one has started."""
+        return self._episode() if self._id is not None else None
+
     def _episode(self) -> ServedEpisode:
         if self._id is None:
             raise RequestError("there is no episode; send reset first", code="conflict")

@@ -21,10 +21,13 @@ from . import openenv
 from .access import Access, Client
 from .catalog import Catalog, Served
 from .episodes import Episodes
+from .mcp_route import McpRoute
 from .openenv import OpenEnvSession
 from .settings import ServeConfig
 from .wire import Budget
 
+UNKNOWN = "unknown_environment"
+"""Code of a request that names an environment which the server lacks."""
 STATUS = {"CAPACITY_REACHED": 503, "VALIDATION_ERROR": 422, "SESSION_ERROR": 409}
 """HTTP status by OpenEnv's code; any other is 500."""
 
@@ -56,6 +59,8 @@ class OpenEnvRoutes:
             app.add_api_route(f"{before}/reset", self.reset, methods=["POST"])
             app.add_api_route(f"{before}/step", self.step, methods=["POST"])
             app.add_api_route(f"{before}/state", self.state, methods=["GET"])
+            app.add_api_route(f"{before}/openapi.json", self.openapi, methods=["GET"])
+            app.add_api_route(f"{before}/mcp", self.mcp, methods=["POST"])
             app.add_api_websocket_route(f"{before}/ws", self.socket)
 
     async def health(self, request: Request) -> Response:
@@ -69,6 +74,10 @@ class OpenEnvRoutes:
     async def schema(self, request: Request) -> Response:
         """``GET /schema``."""
         return await self._answered(request, lambda _, served: openenv.schema(served))
+
+    async def openapi(self, request: Request) -> Response:
+        """``GET /openapi.json``: the routes, of which OpenEnv's validation reads the version and the paths."""
+        return await self._answered(request, lambda *_: request.app.openapi())
 
     async def reset(self, request: Request) -> Response:
         """``POST /reset``: starts an episode, whose id stands in ``metadata``; ``/step`` needs it."""
@@ -109,6 +118,20 @@ class OpenEnvRoutes:
             return openenv.state_of(self._episodes.find(client.name, id, self))
 
         return await self._answered(request, state)
+
+    async def mcp(self, request: Request) -> Response:
+        """``POST /mcp``: JSON-RPC; see ``mcp_route``."""
+        client = self._access.client(request.headers)
+        if client is None:
+            return self._unknown()
+        try:
+            body, served = await read_json(request, self._config.frame), self._catalog.find(self._env(request))
+        except TurnwiseError as error:
+            return JSONResponse({"detail": str(error)}, 404 if getattr(error, "code", "") == UNKNOWN else 400)
+        answer = await McpRoute(client, served, self._episodes, self._release).answer(body)
+        if answer is None:
+            return Response(status_code=202)
+        return Response(json.dumps(answer), media_type="application/json")
 
     async def socket(self, websocket: WebSocket) -> None:
         """``/ws``: one session."""
@@ -152,26 +175,32 @@ class OpenEnvRoutes:
                 return {"type": "observation", "data": await session.step(data)}
             if kind == "state":
                 return {"type": "state", "data": session.state()}
+            if kind == "mcp":
+                route = McpRoute(client, session.served, self._episodes, self._release, session.open_episode)
+                return {"type": "mcp", "data": await route.answer(data) or {}}
         except Exception as error:
             return {"type": "error", "data": openenv.error_of(error, client, self._episodes, str(kind))}
         if kind == "close":
             return None
-        known = "reset, step, state and close"
+        known = "reset, step, state, mcp and close"
         return {"type": "error", "data": {"message": f"this server knows {known}", "code": "UNKNOWN_TYPE"}}
 
     async def _answered(self, request: Request, work: Callable[[Client, Served], Any], *, verb: str = "") -> Response:
         client = self._access.client(request.headers)
         if client is None:
-            return JSONResponse({"detail": "send a token of this server: Authorization: Bearer …"}, 401)
+            return self._unknown()
         try:
             answer = work(client, self._catalog.find(self._env(request)))
             answer = await answer if hasattr(answer, "__await__") else answer
         except TurnwiseError as error:
-            if getattr(error, "code", "") == "unknown_environment":
+            if getattr(error, "code", "") == UNKNOWN:
                 return JSONResponse({"detail": str(error)}, 404)
             data = openenv.error_of(error, client, self._episodes, verb)
             return JSONResponse({"detail": data["message"], **data}, STATUS.get(data["code"], 500))
         return Response(json.dumps(answer), media_type="application/json")
+
+    def _unknown(self) -> Response:
+        return JSONResponse({"detail": "send a token of this server: Authorization: Bearer …"}, 401)
 
     async def _body(self, request: Request) -> Mapping[str, Any]:
         body: Mapping[str, Any] = of(await read_json(request, self._config.frame), dict, "the body")

@@ -269,13 +269,13 @@ def test_openenvs_own_server() -> None:
                 assert process.poll() is None
                 time.sleep(0.2)
         env.reset(seed=2)
+        assert "cannot read your action" in env.fork().step('"x"')[0].text
         low, high, over = 1, 8, False
         while not over:
             middle = (low + high) // 2
             observation, reward, over, _, info = env.step(str(middle))
             low, high = (middle + 1, high) if "Higher" in observation.text else (low, middle - 1)
         assert (reward, info["success"]) == (1.0, True)
-        assert "cannot read your action" in env.fork().step('"x"')[0].text
         env.close()
         laws = ["same_seed_same_episode", "replay_equals_original", "seeds_do_not_interfere", "any_action_is_answered"]
         certificate = certify(id, quick=True, laws=laws)

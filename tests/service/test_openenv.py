@@ -15,8 +15,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 import turnwise as tw
+from turnwise.envs.messages import Action
 
-from .environment_servers import ID, OPERATOR, TOKEN, Tally, serving, task
+from .environment_servers import ID, OPERATOR, OTHER, TOKEN, Tally, serving, task
 
 APPS = "turnwise/Apps-v2"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -187,7 +188,7 @@ def test_http_describes_the_environment(server: Any) -> None:
         assert set(text) == {"action", "observation", "state"}
         assert text["action"]["required"] == ["text"], "one required field: clients may then send the bare value"
         assert "docs_app" in tools["action"]["properties"]["tool_name"]["enum"]
-        for path in ("/openapi.json", "/docs", "/redoc"):  # they would answer without a token
+        for path in ("/docs", "/redoc"):  # they would answer without a token
             assert client.get(path, headers={"Authorization": ""}).status_code == 404, path
 
 
@@ -252,12 +253,101 @@ print("played")
 """
 
 
-@pytest.mark.shift
-@pytest.mark.skipif(
+def rpc(client: httpx.Client, method: str, path: str = f"/openenv/{APPS}/mcp", **params: Any) -> dict[str, Any]:
+    answer = client.post(path, json={"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    assert (found["jsonrpc"], found["id"]) == ("2.0", 7)
+    return found
+
+
+def test_mcp_lists_and_calls_tools_in_an_episode_of_its_own(server: Any) -> None:
+    env = tw.make(APPS)
+    env.reset(seed=4)
+    with http(server) as client:
+        begun = rpc(client, "initialize", protocolVersion="2024-11-05")["result"]
+        assert (begun["protocolVersion"], begun["serverInfo"]["name"]) == ("2024-11-05", APPS)
+        assert rpc(client, "ping")["result"] == {}
+        id = rpc(client, "openenv/session/create", seed=4)["result"]["session_id"]
+        tools = rpc(client, "tools/list", session_id=id)["result"]["tools"]
+        assert [tool["name"] for tool in tools] == [tool.name for tool in env.tools]
+        assert all(tool["inputSchema"]["type"] == "object" for tool in tools)
+        call = Action.of(env.oracle()).tool_calls[0]
+        answer = rpc(client, "tools/call", session_id=id, name=call.name, arguments=dict(call.arguments))["result"]
+        assert answer["content"][0]["text"] == env.step(call)[0].text, "as in process"
+        assert (answer["isError"], answer["_meta"]["done"], answer["_meta"]["turn"]) == (False, False, 1)
+        assert rpc(client, "tools/call", session_id=id, name="nothing")["result"]["isError"]
+        assert rpc(client, "openenv/session/close", session_id=id)["result"]["closed"]
+        gone = rpc(client, "tools/call", session_id=id, name=call.name)["error"]
+        assert (gone["code"], "no such episode" in gone["message"]) == (-32602, True)
+
+
+def test_the_routes_are_described_to_clients_with_a_token(server: Any) -> None:
+    with http(server) as client:
+        described = client.get("/openapi.json").json()
+        assert described["info"]["version"]
+        assert {"/reset", "/step", "/state", "/mcp"} <= set(described["paths"])
+        assert httpx.get(client.base_url.join("/openapi.json"), trust_env=False).status_code == 401
+
+
+def test_mcp_refuses_what_it_cannot_do(server: Any) -> None:
+    path = f"/openenv/{APPS}/mcp"
+    with http(server) as client:
+        empty = client.post(path, json={})
+        assert (empty.status_code, empty.json()["error"]["code"]) == (200, -32600), "what OpenEnv's validation sends"
+        assert rpc(client, "no/such")["error"]["code"] == -32601
+        alone = rpc(client, "tools/call", name="look", arguments={})["error"]
+        assert (alone["code"], "openenv/session/create" in alone["message"]) == (-32602, True)
+        assert rpc(client, "openenv/session/create", seed="x")["error"]["code"] == -32602
+        assert client.post(path, json={"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
+        assert client.post("/openenv/none/mcp", json={}).status_code == 404
+        assert client.post(path, content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
+        other = rpc(client, "openenv/session/create", path="/mcp")["result"]["session_id"]
+        assert "belongs to" in rpc(client, "tools/list", session_id=other)["error"]["message"]
+        stranger = httpx.Client(base_url=client.base_url, headers={"Authorization": f"Bearer {OTHER}"}, trust_env=False)
+        with stranger:
+            assert "no such episode" in rpc(stranger, "tools/list", path="/mcp", session_id=other)["error"]["message"]
+            assert rpc(stranger, "openenv/session/close", path="/mcp", session_id=other)["result"]["closed"]
+        assert rpc(client, "tools/list", path="/mcp", session_id=other)["result"]["tools"] == [], "still open"
+        rpc(client, "openenv/session/close", path="/mcp", session_id=other)
+        assert httpx.post(client.base_url.join("/mcp"), json={}, trust_env=False).status_code == 401
+
+
+def test_mcp_on_the_sessions_socket(server: Any) -> None:
+    with session(server, APPS) as socket:
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        before = ask(socket, "mcp", **request)["data"]["result"]["tools"]
+        ask(socket, "reset", seed=4)
+        assert {tool["name"] for tool in ask(socket, "mcp", **request)["data"]["result"]["tools"]} <= {
+            tool["name"] for tool in before
+        }
+        request |= {"method": "tools/call", "params": {"name": "nothing", "arguments": {}}}
+        answer = ask(socket, "mcp", **request)
+        assert answer["type"] == "mcp"
+        assert answer["data"]["result"]["isError"]
+        assert ask(socket, "state")["data"]["step_count"] == 1, "a call is a step of the session's episode"
+
+
+OWN = pytest.mark.skipif(
     "OPENENV_PYTHON" not in os.environ,
     reason="NOT TESTED with OpenEnv's own client: python -m venv v && v/bin/pip install openenv==0.10.0, and set "
     "OPENENV_PYTHON=v/bin/python",
 )
+
+
+@pytest.mark.shift
+@OWN
+def test_openenvs_own_validation_passes() -> None:
+    with serving(tokens=()) as server:
+        url = server.address.replace("ws", "http", 1)
+        command = [os.environ["OPENENV_PYTHON"], "-m", "openenv.cli", "validate", "--url", url]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "Verdict: PASS" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.stdout.count("PASS  ") == 6
+
+
+@pytest.mark.shift
+@OWN
 @pytest.mark.parametrize("sessions", [4, 64])
 def test_openenvs_own_client_plays(sessions: int) -> None:
     with serving(capacity=sessions + 1) as server:

@@ -1,0 +1,128 @@
+"""OpenEnv's ``/mcp``: the tools of an environment by JSON-RPC 2.0, as MCP names them.
+
+A call acts in an episode. Over HTTP, ``openenv/session/create`` starts one and returns its ``session_id``, which
+``tools/call`` needs; on ``/ws``, a message of type ``mcp`` acts in the episode of the session.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from ...envs.messages import Action, ToolCall
+from ...envs.remote.frames import of
+from ...envs.remote.problems import problem_of
+from ...errors import RequestError
+from . import openenv
+from .access import Client
+from .catalog import Served
+from .episodes import Episodes
+from .served_episode import ServedEpisode
+
+PROTOCOL = "2025-06-18"
+"""Revision of MCP that the server states if a client names none."""
+INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, SERVER_ERROR = -32600, -32601, -32602, -32000
+"""Codes of JSON-RPC."""
+CALLER = ("bad_frame", "invalid_request", "task", "usage", "conflict", "lost")
+"""Kinds of errors that a caller's parameters cause."""
+
+
+class McpRoute:
+    """The answers to one client about one environment.
+
+    Args:
+        client: client.
+        served: environment.
+        episodes: episodes of the server.
+        release: release of Turnwise.
+        session: episode of a WebSocket's session; ``None`` over HTTP, where each call names its own.
+    """
+
+    def __init__(
+        self, client: Client, served: Served, episodes: Episodes, release: str, session: ServedEpisode | None = None
+    ) -> None:
+        self._client, self._served, self._episodes = client, served, episodes
+        self._release, self._session = release, session
+
+    async def answer(self, request: Any) -> dict[str, Any] | None:
+        """Return the answer to a request; ``None`` for a notification, which has no answer."""
+        if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or "method" not in request:
+            return _error(None, INVALID_REQUEST, "a request has jsonrpc 2.0, a method, params and an id")
+        id, method = request.get("id"), str(request["method"])
+        try:
+            params = of(request.get("params") or {}, dict, "params")
+            result = await self._result(method, params)
+        except _UnknownMethod:
+            return _error(id, UNKNOWN_METHOD, f"there is no method {method[:60]!r}") if "id" in request else None
+        except Exception as error:
+            problem = problem_of(error, hidden=not self._client.operator, verb=method)
+            return _error(id, INVALID_PARAMS if problem["kind"] in CALLER else SERVER_ERROR, problem["message"])
+        return {"jsonrpc": "2.0", "id": id, "result": result} if "id" in request else None
+
+    async def _result(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if method == "initialize":
+            return {
+                "protocolVersion": str(params.get("protocolVersion") or PROTOCOL),
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": self._served.id, "version": self._release},
+            }
+        if method == "ping":
+            return {}
+        if method == "tools/list":
+            return {"tools": self._tools(params)}
+        if method == "tools/call":
+            return await self._called(params)
+        if method == "openenv/session/create":
+            return await self._created(params)
+        if method == "openenv/session/close":
+            await self._episodes.close(self._client.name, of(params.get("session_id"), str, "session_id"))
+            return {"session_id": params["session_id"], "closed": True}
+        raise _UnknownMethod
+
+    def _tools(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+        known = self._session is not None or params.get("session_id") is not None
+        if known:
+            tools = openenv.tools_of(self._episode(params))
+        else:
+            listed = self._served.description["tools"]
+            tools = [{**each, "input_schema": each["parameters"]} for each in listed]
+        names = {"name": "name", "description": "description", "inputSchema": "input_schema"}
+        return [{ours: tool[theirs] for ours, theirs in names.items()} for tool in tools]
+
+    async def _created(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        if self._session is not None:
+            return {"session_id": self._session.id}
+        task, id = openenv.task_of(self._served, params), secrets.token_hex(16)
+        answer = await self._episodes.reset(self._client.name, id, self._served, task, 0.0, self)
+        return {"session_id": id, "observation": openenv.observed(answer, id)["observation"]["text"]}
+
+    async def _called(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        episode, name = self._episode(params), of(params.get("name"), str, "name")
+        call = ToolCall(name, of(params.get("arguments") or {}, dict, "arguments"))
+        answer = await self._episodes.step(episode, episode.turn, Action(tool_calls=(call,)))
+        seen = openenv.observed(answer, episode.id)
+        return {
+            "content": [{"type": "text", "text": seen["observation"]["text"]}],
+            "isError": bool(answer["info"].get("tool_errors")),
+            "_meta": {"reward": seen["reward"], "done": seen["done"], **seen["metadata"]},
+        }
+
+    def _episode(self, params: Mapping[str, Any]) -> ServedEpisode:
+        if self._session is not None:
+            return self._session
+        id = params.get("session_id")
+        if id is None:
+            raise RequestError("a call acts in an episode: start one with openenv/session/create", code="conflict")
+        episode = self._episodes.find(self._client.name, id, None)
+        if episode.served is not self._served:
+            raise RequestError(f"this session belongs to {episode.served.id}", code="conflict")
+        return episode
+
+
+class _UnknownMethod(Exception):
+    """The server does not have the method."""
+
+
+def _error(id: Any, code: int, message: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
