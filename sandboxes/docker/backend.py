@@ -12,6 +12,7 @@ from ..loop import LOOP
 from ..runner.backend import RunnerBackend
 from ..runner.warm import AGE
 from ..spec import SandboxSpec
+from ..start_slots import StartSlots
 from . import containers
 from .config import any_user, container_config
 from .engine import Engine
@@ -34,17 +35,18 @@ class DockerBackend(RunnerBackend):
         engine: address of the engine, e.g. ``unix:///run/docker.sock`` (default: ``DOCKER_HOST``, else the engine of
             ``scripts/start-docker``, else the machine's).
         runtime: container runtime (default: ``TURNWISE_DOCKER_RUNTIME``, else the engine's).
-        starts: number of containers that start at the same time; more at once start more slowly.
+        starts: number of containers that start at a time on this machine; more at once start more slowly (default:
+            that of ``StartSlots``).
     """
 
     name: ClassVar[str] = "docker"
 
-    def __init__(self, *, engine: str | None = None, runtime: str | None = None, starts: int = 4) -> None:
+    def __init__(self, *, engine: str | None = None, runtime: str | None = None, starts: int | None = None) -> None:
         super().__init__()
         self._engine = Engine(engine)
         self._runtime = runtime or os.environ.get(RUNTIME) or None
         self._images = Images(self._engine, self._runtime)
-        self._starts = asyncio.Semaphore(starts)
+        self._starts = StartSlots(self.name, starts)
         self._found: Capabilities | None = None
 
     async def probe(self) -> Capabilities:
@@ -103,17 +105,16 @@ class DockerBackend(RunnerBackend):
             labels=containers.labels(spec.limits.lifetime + AGE),
             runtime=self._runtime,
         )
-        async with self._starts:
-            container = await self._engine.ask(containers.make, config)
-            attachment = None
-            try:
-                attachment = await attach(self._engine.where, self._engine.version, container)
-                pid = await self._engine.ask(containers.start, container)
-            except BaseException:
-                if attachment is not None:
-                    attachment.writer.transport.abort()
-                self.background.start(self._engine.ask(containers.remove, container))
-                raise
+        container = await self._engine.ask(containers.make, config)
+        attachment = None
+        try:
+            attachment = await attach(self._engine.where, self._engine.version, container)
+            pid = await self._engine.ask(containers.start, container)
+        except BaseException:
+            if attachment is not None:
+                attachment.writer.transport.abort()
+            self.background.start(self._engine.ask(containers.remove, container))
+            raise
         return DockerProcess(self._engine, container, attachment, pid)
 
     async def _reap(self) -> Reaped:

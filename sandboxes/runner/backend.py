@@ -86,13 +86,13 @@ class RunnerBackend(Backend):
         """
         # Differences that only concern the start of the runner need no other kind of process.
         kind = spec.model_dump_json(exclude={"env", "relaxed"})
-        while (ready := self._warm.take(kind, lambda: self._started(spec))) is not None:
+        while (ready := self._warm.take(kind, lambda: self._start_early(spec))) is not None:
             with suppress(SandboxError):  # it died while it waited
                 return await self.open_sandbox(ready, spec)
         async with self._starts.slot():
             return await self.open_sandbox(await self.start_runner(spec), spec)
 
-    async def _started(self, spec: SandboxSpec) -> RunnerProcess:
+    async def _start_early(self, spec: SandboxSpec) -> RunnerProcess:
         """Start a runner ahead of time."""
         async with self._starts.slot():
             return await self.start_runner(spec)

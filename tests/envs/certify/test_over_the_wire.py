@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,7 +67,8 @@ def test_a_planted_fault_is_found_through_the_wire(server: Any, cls: type[tw.Tur
         assert "envs/remote" not in verdict.reason, "no line of the client's is the author's"
 
 
-def test_an_order_of_sets_is_found_since_another_process_of_the_server_plays() -> None:
+def test_an_order_of_sets_is_found_since_another_process_of_the_server_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the server's processes find this module
     with serving([id_of(SET_ORDER)], isolation="process", capacity=2) as server:
         certificate = certify(address(server, SET_ORDER), quick=True, laws=["two_processes_agree"])
     assert certificate.broken == ("two_processes_agree",), str(certificate)
