@@ -80,6 +80,7 @@ class EpisodeIndex:
         self.path = path
         self._read: dict[Path, tuple[tuple[int, int, int], pa.Table | str]] = {}
         self._snapshot: Snapshot | None = None
+        self._stamps: tuple[tuple[int, int, int], ...] = ()  # of the parts in the snapshot
         self._folder = -1
         self._lock = threading.Lock()
 
@@ -123,15 +124,23 @@ class EpisodeIndex:
         return 0
 
     def _joined(self, unread: int) -> Snapshot:
-        tables, problems = [ROWS.empty_table()], []
-        for number, (file, (_, found)) in enumerate(self._read.items()):
+        """Join what is read; parts that the last snapshot has in the same places are not joined again."""
+        files, stamps = tuple(self._read), tuple(stamp for stamp, _ in self._read.values())
+        before, known = self._snapshot, len(self._stamps)
+        if before is None or (files[:known], stamps[:known]) != (before.files, self._stamps):
+            before, known = None, 0
+        tables = [ROWS.empty_table() if before is None else before.table]
+        problems = [] if before is None else list(before.problems)
+        for number, file in enumerate(files[known:], known):
+            found = self._read[file][1]
             if isinstance(found, str):
                 problems.append(f"cannot read {file.name}: {found}; its episodes are missing here")
                 continue
             at = ROWS.get_field_index("part")
             tables.append(found.set_column(at, ROWS.field(at), pa.array([number], pa.int32()).take(_zeros(len(found)))))
         table = pa.concat_tables(tables).combine_chunks()
-        return Snapshot(table, tuple(self._read), tuple(problems), _choices(table), unread)
+        self._stamps = stamps
+        return Snapshot(table, files, tuple(problems), _choices(table), unread)
 
 
 def _choices(table: pa.Table) -> dict[str, dict[str, int]]:

@@ -13,6 +13,7 @@ from ..envs.base import TurnEnv
 from ..envs.messages import Action, Observation
 from ..envs.registry import create
 from ..envs.source import source_digest
+from ..envs.tools import Tool
 from ..errors import UsageError
 from ..evals.sampling import sample_tasks
 from ..rollouts.episode import Episode, Outcome, Turn
@@ -34,13 +35,15 @@ class Human:
     def __init__(self) -> None:
         self.observation: Observation | None = None
         self.turns: list[Turn] = []
+        self.tools: tuple[Tool, ...] = ()
+        """Tools that the present task offers."""
         self.asked = asyncio.Event()
         """Set while an observation waits for an action."""
         self._decided: asyncio.Future[Decision] | None = None
 
     def start(self, context: EpisodeContext) -> Session:
         """Begin an episode; a retried one begins again."""
-        self.observation, self.turns, self._decided = None, [], None
+        self.observation, self.turns, self._decided, self.tools = None, [], None, tuple(context.tools)
         self.asked.clear()
         return self
 
@@ -79,7 +82,7 @@ class Play:
         probe = create(env, **self._kwargs)
         try:
             inner = cast(TurnEnv, probe.unwrapped)
-            self._family, self.tools, source = inner.tasks(), tuple(inner.tools), source_digest(probe)
+            self._family, source = inner.tasks(), source_digest(probe)
         finally:
             probe.close()
         self.splits, self.levels = [str(split) for split in self._family.splits], list(self._family.levels)
@@ -95,6 +98,11 @@ class Play:
     def playing(self) -> bool:
         """Whether an episode is going on."""
         return self._playing is not None and not self._playing.done()
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Tools of the present episode, which may depend on its task."""
+        return self._human.tools if self.playing else ()
 
     @property
     def now(self) -> Episode | None:
@@ -171,6 +179,6 @@ class Play:
             self.problem = f"{type(error).__name__}: {error}"
 
 
-def offered(tools: Sequence[Any]) -> list[dict[str, Any]]:
+def offered(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     """Return tools with the JSON Schema of their arguments, from which the page makes forms."""
     return [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]

@@ -33,9 +33,9 @@ def test_playing_and_annotating_in_the_browser(browser: Browser, tmp_path: Path)
         page.wait_for_selector("[data-turn='0']")
         look(page, "play")
         assert serious(page) == []
-        page.select_option("select[aria-label='Tool']", "contacts_search")
-        page.fill("[data-tool='contacts_search'] label textarea >> nth=0", MARKUP)
-        page.click("button:text-is('Call contacts_search')")
+        page.select_option("select[aria-label='Tool']", "todo_search")
+        page.fill("[data-tool='todo_search'] label textarea >> nth=0", MARKUP)
+        page.click("button:text-is('Call todo_search')")
         page.wait_for_selector("[data-turn='1']")
         assert page.evaluate("window.owned") is None
         page.select_option("select[aria-label='Tool']", "task_refuse")
@@ -59,7 +59,7 @@ def test_playing_and_annotating_in_the_browser(browser: Browser, tmp_path: Path)
         assert problems == []
     (recorded,) = load_episodes(folder)
     assert [call.name for turn in recorded.turns for call in turn.action.tool_calls] == [
-        "contacts_search",
+        "todo_search",
         "task_refuse",
     ]
     assert read_annotations(folder)[recorded.episode_id].comment == MARKUP.strip()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import turnwise as tw
 from turnwise.rollouts.store import load_episodes
 from turnwise.tasks.spec import Split
-from turnwise.view.episode import LONGEST_TEXT
+from turnwise.view.episode import LONGEST_TEXT, load, place_of
 from turnwise.view.episode_index import AT_ONCE, EpisodeIndex
 from turnwise.view.queries import Query, Searcher, page
 from turnwise.view.relatives import divergence
@@ -83,6 +83,29 @@ def test_a_store_of_many_files_is_read_over_several_requests(tmp_path: Path) -> 
     assert seen == [AT_ONCE, 2 * AT_ONCE, 3 * AT_ONCE]
     assert snapshot.table["episode_id"].to_pylist() == [f"e{n}" for n in range(3 * AT_ONCE)]
     assert EpisodeIndex(path).snapshot().unread == 0, "who needs everything waits for everything"
+
+
+def test_parts_that_vanish_change_or_come_are_seen(tmp_path: Path) -> None:
+    path = store(tmp_path / "s", [episode(f"e{n}") for n in range(4)], per_part=1)
+    other = store(tmp_path / "other", [episode("new", ("shout",))], per_part=1)
+    index = EpisodeIndex(path)
+
+    def now() -> list[str]:
+        snapshot = index.snapshot()
+        ids: list[str] = snapshot.table["episode_id"].to_pylist()
+        for id in ids:
+            place = place_of(snapshot, id)
+            assert place is not None
+            assert load(place).episode_id == id, "each row leads to its own episode"
+        return ids
+
+    assert now() == ["e0", "e1", "e2", "e3"]
+    (path / "part-000001.parquet").unlink()
+    assert now() == ["e0", "e2", "e3"]
+    (other / "part-000000.parquet").replace(path / "part-000002.parquet")
+    assert now() == ["e0", "new", "e3"]
+    store(path, [episode("e9")])
+    assert now() == ["e0", "new", "e3", "e9"]
 
 
 @pytest.mark.parametrize(

@@ -107,10 +107,11 @@ async def test_a_tool_is_called_with_its_arguments(tmp_path: Path) -> None:
     client = await opened(tmp_path, play=play)
     shown = (await client.post("/api/play/start", json={"split": "train", "level": 1})).json()
     forms = {tool["name"]: tool["parameters"] for tool in shown["tools"]}
-    assert forms["contacts_search"]["type"] == "object"
-    calls = [{"name": "account_profile", "arguments": {}}, {"name": "nothing", "arguments": {"x": MARKUP}}]
+    assert forms["todo_search"]["type"] == "object"
+    assert "contacts_search" not in forms, "a task offers its own tools, as to an agent"
+    calls = [{"name": "todo_lists", "arguments": {}}, {"name": "nothing", "arguments": {"x": MARKUP}}]
     shown = (await client.post("/api/play/act", json={"turn": 0, "calls": calls})).json()
-    assert [call["name"] for call in shown["now"]["turns"][0]["calls"]] == ["account_profile", "nothing"]
+    assert [call["name"] for call in shown["now"]["turns"][0]["calls"]] == ["todo_lists", "nothing"]
     assert [each["role"] for each in shown["now"]["final"]] == ["tool", "tool"]
     assert "nothing" in json.dumps(shown["now"]["final"][1]), "a refused call is an observation"
     await play.close()
