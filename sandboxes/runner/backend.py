@@ -30,7 +30,7 @@ class RunnerBackend(Backend):
         self.background = BackgroundTasks()
         """Tasks in the background."""
         self._warm = WarmRunners(self.background)
-        self._starts = StartSlots(self.name)
+        self._start_slots = StartSlots(self.name)
 
     def keep_ready(self, n: int) -> None:
         self._warm.size = n
@@ -86,15 +86,15 @@ class RunnerBackend(Backend):
         """
         # Differences that only concern the start of the runner need no other kind of process.
         kind = spec.model_dump_json(exclude={"env", "relaxed"})
-        while (ready := self._warm.take(kind, lambda: self._started(spec))) is not None:
+        while (ready := self._warm.take(kind, lambda: self._start_ahead(spec))) is not None:
             with suppress(SandboxError):  # it died while it waited
                 return await self.open_sandbox(ready, spec)
-        async with self._starts.slot():
+        async with self._start_slots.slot():
             return await self.open_sandbox(await self.start_runner(spec), spec)
 
-    async def _started(self, spec: SandboxSpec) -> RunnerProcess:
+    async def _start_ahead(self, spec: SandboxSpec) -> RunnerProcess:
         """Start a runner ahead of time."""
-        async with self._starts.slot():
+        async with self._start_slots.slot():
             return await self.start_runner(spec)
 
     async def open_sandbox(self, process: RunnerProcess, spec: SandboxSpec) -> RunnerSandbox:
