@@ -46,7 +46,7 @@ class DockerBackend(RunnerBackend):
         self._engine = Engine(engine)
         self._runtime = runtime or os.environ.get(RUNTIME) or None
         self._images = Images(self._engine, self._runtime)
-        self._starts = StartSlots(self.name, starts)
+        self._start_slots = StartSlots(self.name, starts)
         self._found: Capabilities | None = None
 
     async def probe(self) -> Capabilities:

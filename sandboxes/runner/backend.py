@@ -30,7 +30,7 @@ class RunnerBackend(Backend):
         self.background = BackgroundTasks()
         """Tasks in the background."""
         self._warm = WarmRunners(self.background)
-        self._starts = StartSlots(self.name)
+        self._start_slots = StartSlots(self.name)
 
     def keep_ready(self, n: int) -> None:
         self._warm.size = n
@@ -89,12 +89,12 @@ class RunnerBackend(Backend):
         while (ready := self._warm.take(kind, lambda: self._start_early(spec))) is not None:
             with suppress(SandboxError):  # it died while it waited
                 return await self.open_sandbox(ready, spec)
-        async with self._starts.slot():
+        async with self._start_slots.slot():
             return await self.open_sandbox(await self.start_runner(spec), spec)
 
     async def _start_early(self, spec: SandboxSpec) -> RunnerProcess:
         """Start a runner ahead of time."""
-        async with self._starts.slot():
+        async with self._start_slots.slot():
             return await self.start_runner(spec)
 
     async def open_sandbox(self, process: RunnerProcess, spec: SandboxSpec) -> RunnerSandbox:

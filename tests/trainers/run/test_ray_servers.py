@@ -110,6 +110,7 @@ class Run:
 
 
 @pytest.mark.slow
+@pytest.mark.shift
 async def test_servers_on_two_nodes_live_through_a_run(cluster: Any, tmp_path: Path) -> None:
     run = Run(tmp_path, replicas=2, delivery="push")
     await run.serving.open()
