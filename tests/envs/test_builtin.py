@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Collection
@@ -63,6 +64,7 @@ PARTS = 4
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let calls take longer than ``max_seconds``: on a busy machine, starting Chromium does. Pytest ends what hangs."""
     monkeypatch.setattr(Harness, "waited", 0.0)
+    monkeypatch.setattr(Harness, "limit", math.inf)
 
 
 def ids() -> list[str]:
