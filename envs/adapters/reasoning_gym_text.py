@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import warnings
 from typing import Any
 
 from ...errors import UnknownEnvironmentError, UsageError
@@ -39,7 +40,9 @@ class ReasoningGym(TurnEnv):
     def __init__(
         self, name: str, *, max_turns: int | None = None, render_mode: str | None = None, **arguments: Any
     ) -> None:
-        factory: Any = importlib.import_module("reasoning_gym.factory")
+        with warnings.catch_warnings():  # what Python says of a dependency's source when it compiles it
+            warnings.simplefilter("ignore", SyntaxWarning)
+            factory: Any = importlib.import_module("reasoning_gym.factory")
         if name not in factory.DATASETS:
             near = difflib.get_close_matches(name, factory.DATASETS, n=3, cutoff=0.5)
             hint = f" Did you mean {', '.join(f'reasoning_gym/{each}-v0' for each in near)}?" if near else ""
