@@ -15,6 +15,10 @@ SAME = ("quick", "seed")
 """Options that a resumed certification must share with the first one; others only decide how long it takes."""
 
 
+BEGINNING = '{"name": '
+"""How each line begins."""
+
+
 class CertificateFile:
     """Certificates in a JSON Lines file. The last line of an environment counts.
 
@@ -37,13 +41,17 @@ class CertificateFile:
         self._known: dict[str, dict[str, Verdict]] = {}
         if not path.exists():
             return
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder; --out needs a file")
         if not resume:
             raise UsageError(f"{path} exists; continue it (--resume), or name another file")
         complete, newline, partial = path.read_text(encoding="utf-8").rpartition("\n")
-        if partial:  # of a process that was killed while it wrote
-            path.write_text(complete + newline, encoding="utf-8")
         for number, line in enumerate(complete.splitlines(), 1):
             self._read(line, number)
+        if partial and not (partial.startswith(BEGINNING) or BEGINNING.startswith(partial)):
+            raise UsageError(f"{path} ends with a line that is not a certificate; name the file of a certification")
+        if partial:  # of a process that was killed while it wrote
+            path.write_text(complete + newline, encoding="utf-8")
 
     def unsettled(self, name: str, wanted: Sequence[str]) -> tuple[str, ...]:
         """Return which of the wanted laws are still to be tried: all but those that held or do not apply."""

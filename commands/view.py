@@ -19,7 +19,7 @@ PORT = 8484
 HERE = "127.0.0.1"
 
 InTerminal = Annotated[
-    bool, typer.Option("--tui", help="Show runs in this terminal, without a browser (pip install 'turnwise[tui]').")
+    bool, typer.Option("--tui", help="Show runs in this terminal, without a browser; needs the extra 'tui'.")
 ]
 Environment = Annotated[
     str | None, typer.Option(help="Environment to play in the browser: an id, or a Python file that registers one.")

@@ -103,9 +103,16 @@ async def open_hedged(pool: HostProvider, task: TaskSpec, watch: ResetWatch) -> 
         watch.note(watch.clock() - began)
         watch.won += winner is not tasks[0]
         tasks.remove(winner)
-        return winner.result()
-    finally:
-        await _drop(pool, tasks)
+    except BaseException:
+        await asyncio.shield(_drop(pool, tasks))
+        raise
+    opened = winner.result()
+    try:
+        await asyncio.shield(_drop(pool, tasks))
+    except BaseException:
+        pool.give(opened.host, reusable=False)
+        raise
+    return opened
 
 
 async def _open(pool: HostProvider, task: TaskSpec) -> Opened:

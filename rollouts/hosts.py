@@ -117,10 +117,10 @@ class InlineHost(Host):
         self._async = hasattr(env, "astep")
 
     @classmethod
-    async def open(cls, build: Build) -> Self:
-        """Create the environment in the event loop."""
+    async def open(cls, build: Build, *, threaded: bool = False) -> Self:
+        """Create the environment in the event loop, or in a thread if creating it waits for a server."""
         try:
-            return cls(build())
+            return cls(await asyncio.to_thread(build) if threaded else build())
         except (Exception, SystemExit) as error:
             raise translated(error, "open") from error
 

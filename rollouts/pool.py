@@ -149,7 +149,7 @@ class EnvPool:
         if self.places is not None:
             return await self._open_remote()
         if self.isolation == "inline":
-            return await InlineHost.open(self.build)
+            return await InlineHost.open(self.build, threaded=is_openenv(self.env_id))
         if self.isolation == "thread":
             return await ThreadHost.open(self.build)
         return await ProcessHost.open(self.build)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
+import re
+import sys
 import warnings
 from typing import Any
 
@@ -22,6 +25,8 @@ OPEN, CLOSE = "<answer>", "</answer>"
 HOW = f"Write your final answer as {OPEN}…{CLOSE}."
 LONGEST_ANSWER = 10_000
 """Characters beyond which an answer is wrong: some of the scorers parse formulas, which takes longer than linearly."""
+EVALUATES = re.compile(r"\b(?<!literal_)(?:eval|exec|parse_expr|sympify)\s*\(")
+"""Calls that run a text as Python; SymPy's parsers do, too."""
 
 
 class ReasoningGym(TurnEnv):
@@ -47,6 +52,11 @@ class ReasoningGym(TurnEnv):
             near = difflib.get_close_matches(name, factory.DATASETS, n=3, cutoff=0.5)
             hint = f" Did you mean {', '.join(f'reasoning_gym/{each}-v0' for each in near)}?" if near else ""
             raise UnknownEnvironmentError(f"Reasoning Gym has no dataset {name!r}.{hint}")
+        if evaluates(factory.DATASETS[name][0]):
+            raise UsageError(
+                f"reasoning_gym/{name} is not supported: its module evaluates texts as Python, so an answer could run "
+                "code in this process"
+            )
         self._name, self._arguments, self._create = name, arguments, factory.create_dataset
         try:
             self._create(name, size=1, seed=0, **arguments)
@@ -70,7 +80,7 @@ class ReasoningGym(TurnEnv):
         answer = answer_of(action.text)
         try:
             score = float(self._dataset.score_answer(answer, self._entry)) if answer else 0.0
-        except Exception:  # a scorer that fails at an odd answer: the agent wrote it, so it is wrong
+        except (Exception, SystemExit):  # a scorer that fails at an odd answer: the agent wrote it, so it is wrong
             score = 0.0
         solved = score >= FULL
         told = "That is right." if solved else "That is not right."
@@ -83,6 +93,11 @@ class ReasoningGym(TurnEnv):
     def state_key(self) -> str | None:
         """Return the question."""
         return str(self._entry["question"])
+
+
+def evaluates(dataset: type) -> bool:
+    """Return whether the module of a dataset evaluates any text as Python, be it only when it makes questions."""
+    return EVALUATES.search(inspect.getsource(sys.modules[dataset.__module__])) is not None
 
 
 def answer_of(text: str) -> str:

@@ -133,5 +133,7 @@ def _made(name: str, arguments: Mapping[str, Any]) -> Any:
         raise UnknownEnvironmentError(f"TextArena has no game {name!r}.{hint}")
     try:
         return arena.make(f"{name}-raw", **arguments)
+    except (SyntaxError, ImportError) as error:  # written for a newer Python, or lacks a package
+        raise UsageError(f"textarena/{name} cannot be loaded here: {type(error).__name__}: {error}") from None
     except (TypeError, LookupError, AssertionError) as error:
         raise UsageError(f"textarena/{name} cannot be created: {' '.join(str(error).split())[:300]}") from None

@@ -85,12 +85,17 @@ class Certificate(Verdicts[Verdict]):
     def __str__(self) -> str:
         counts = self.counts()
         head = (
-            f"{self.env_id}: {'certified' if self.passed else 'NOT certified'} ({counts[Status.PASS]} laws hold, "
+            f"{self.env_id}: {self._word()} ({counts[Status.PASS]} laws hold, "
             f"{counts[Status.FAIL]} broken, {counts[Status.SKIP]} not tried; {self.seconds:.1f} s)"
         )
         findings = [str(one) for one in self.failed]
         findings += [str(one) for one in self.verdicts if one.status is Status.PASS and one.reason]
         return "\n".join([head, *findings, *self._skipped()])
+
+    def _word(self) -> str:
+        if not self.passed:
+            return "NOT certified"
+        return "nothing broken so far" if self.unsettled else "certified"
 
     def _skipped(self) -> list[str]:
         """Return the laws that were not tried, in one line per reason; laws that no client can try by name."""

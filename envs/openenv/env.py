@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ContractError, UnparseableError
+from ...errors import ContractError, InfrastructureError, UnparseableError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
@@ -21,9 +22,9 @@ from ..remote.address import Address, openenv_place
 from ..remote.env import LOOP
 from ..remote.wire import Wire
 from ..sampling import random_arguments
-from ..step import Step
+from ..step import OUT_OF_TURNS, Step
 from ..tools import Tool
-from .forms import ActionForm, flags_of, observation_of, result_of, tools_of
+from .forms import ActionForm, flags_of, metadata_of, observation_of, result_of, tools_of
 from .session import OpenEnvSession, fetched, places_at
 
 MAX_CALLS = 16
@@ -37,6 +38,10 @@ class _Described:
     version: str
     form: ActionForm
     tools: tuple[Tool, ...]
+
+
+DESCRIBING = 60.0
+"""Seconds for all questions to a server before the first episode."""
 
 
 class OpenEnv(TurnEnv):
@@ -165,7 +170,8 @@ class OpenEnv(TurnEnv):
         if not (terminated or truncated):
             return Step(observation, reward, info=info or {})
         solved = reward >= self._success_at if success is None else success
-        return Step(observation, reward, terminated, truncated, Score(success=solved), info or {})
+        limited = {OUT_OF_TURNS: True} if metadata_of(data).get(OUT_OF_TURNS) is True else {}
+        return Step(observation, reward, terminated, truncated, Score(success=solved), {**(info or {}), **limited})
 
 
 def openenv(id: str, **kwargs: Any) -> OpenEnv:
@@ -180,6 +186,14 @@ def openenv(id: str, **kwargs: Any) -> OpenEnv:
 
 
 async def _described(address: Address, base: str) -> _Described:
+    try:
+        async with asyncio.timeout(DESCRIBING):
+            return await _asked(address, base)
+    except TimeoutError:
+        raise InfrastructureError(f"{address} has not described itself within {DESCRIBING:g} s") from None
+
+
+async def _asked(address: Address, base: str) -> _Described:
     schema, about = await fetched(address, base, "schema"), await fetched(address, base, "metadata")
     form = ActionForm.of(schema.get("action") or {})
     tools: tuple[Tool, ...] = ()

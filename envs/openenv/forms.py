@@ -158,14 +158,19 @@ def flags_of(data: Mapping[str, Any]) -> tuple[float, bool, bool, bool | None]:
     ``done`` means terminated, unless ``metadata`` says ``truncated``. Success is ``None`` where ``metadata`` says
     nothing of it.
     """
-    inner = data.get("observation")
-    told = inner.get("metadata") if isinstance(inner, Mapping) else None
-    told = {**(told if isinstance(told, Mapping) else {}), **(data.get("metadata") or {})}
+    told = metadata_of(data)
     done, reward, success = bool(data.get("done")), data.get("reward"), told.get("success")
     if reward is not None and not isinstance(reward, int | float):
         raise EnvironmentFailedError(f"the server's reward is not a number: {reward!r:.60}")
     truncated = done and told.get("truncated") is True and told.get("terminated") is not True
     return float(reward or 0.0), done and not truncated, truncated, success if isinstance(success, bool) else None
+
+
+def metadata_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of an answer: those of the observation, and those beside it."""
+    inner, outer = data.get("observation"), data.get("metadata")
+    told = inner.get("metadata") if isinstance(inner, Mapping) else None
+    return {**(told if isinstance(told, Mapping) else {}), **(outer if isinstance(outer, Mapping) else {})}
 
 
 def _json(value: Any) -> str:

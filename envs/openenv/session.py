@@ -32,6 +32,8 @@ FULL_WAIT, FIRST_PAUSE, LONGEST_PAUSE = 30.0, 0.05, 1.0
 """Seconds for which a reset waits for a place on a full server; first and longest pause between two attempts."""
 MOST_PLACES = 8
 """Number of sessions that certification opens at a time."""
+LARGEST_ACTION = 2**20
+"""Maximum characters of an action: servers close the session at a longer message, which would not be scored."""
 LONGEST_REASON = 500
 """Characters of a server's reason that an agent reads."""
 
@@ -58,6 +60,7 @@ class OpenEnvSession:
         if self._socket is not None:
             with contextlib.suppress(EnvironmentDiedError):
                 return await self._asked("reset", {"seed": seed})
+            await self.close()
         ends, pause = asyncio.get_running_loop().time() + FULL_WAIT, FIRST_PAUSE
         while True:
             try:
@@ -86,7 +89,11 @@ class OpenEnvSession:
         """Open the session, and return whether the server had a place for it."""
         try:
             self._socket = await self._opened()
-            await self._asked("state", {})
+            async with asyncio.timeout(OPENING):
+                await self._asked("state", {})
+        except TimeoutError:
+            await self.close()
+            raise InfrastructureError(f"{self._address} has not answered within {OPENING:g} s") from None
         except FullError:
             await self.close()
             return False
@@ -126,6 +133,8 @@ class OpenEnvSession:
             text = encode({"type": kind, "data": data})
         except ContractError:
             raise UnparseableError("Your action cannot be sent: it is not JSON.") from None
+        if kind == "step" and len(text) > LARGEST_ACTION:
+            raise UnparseableError(f"Your action is too long: {len(text):,} characters as JSON, of {LARGEST_ACTION:,}.")
         try:
             with contextlib.suppress(ConnectionClosed):  # a full server answers before it closed the socket
                 await self._socket.send(text)

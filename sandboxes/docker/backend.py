@@ -64,6 +64,9 @@ class DockerBackend(RunnerBackend):
         await super().close()
         await LOOP.run(self._close())
 
+    async def prepare(self, spec: SandboxSpec) -> None:
+        await self._image(spec)
+
     async def start_runner(self, spec: SandboxSpec) -> DockerProcess:
         try:
             return await self._started(spec, await self._image(spec))

@@ -89,11 +89,16 @@ class RunnerBackend(Backend):
         while (ready := self._warm.take(kind, lambda: self._start_early(spec))) is not None:
             with suppress(SandboxError):  # it died while it waited
                 return await self.open_sandbox(ready, spec)
+        await self.prepare(spec)
         async with self._start_slots.slot():
             return await self.open_sandbox(await self.start_runner(spec), spec)
 
+    async def prepare(self, spec: SandboxSpec) -> None:
+        """Make ready what a start needs, such as an image, without holding a slot."""
+
     async def _start_early(self, spec: SandboxSpec) -> RunnerProcess:
         """Start a runner ahead of time."""
+        await self.prepare(spec)
         async with self._start_slots.slot():
             return await self.start_runner(spec)
 

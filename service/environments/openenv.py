@@ -14,6 +14,7 @@ from ...envs.messages import Action, ToolCall
 from ...envs.remote.description import RemoteFamily
 from ...envs.remote.frames import of
 from ...envs.remote.problems import problem_of
+from ...envs.step import OUT_OF_TURNS
 from ...envs.tools import Tool
 from ...errors import RequestError, UsageError
 from ...tasks.family import SeededFamily, TaskFamily
@@ -103,6 +104,7 @@ def observed(answer: Mapping[str, Any], name: str, *, called: Mapping[str, Any] 
     metadata = {"episode_id": name, "turn": info.get("turn", 0), "terminated": terminated, "truncated": truncated}
     if terminated or truncated:
         metadata["success"] = bool(info.get("success", False))
+        metadata |= {OUT_OF_TURNS: True} if info.get(OUT_OF_TURNS) else {}
     observation: dict[str, Any] = {"text": text, "messages": messages}
     if called is not None:
         failed = bool(info.get("tool_errors"))

@@ -78,6 +78,15 @@ def test_another_file_or_other_options_are_refused(path: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("text", ["my only copy", '[\n{"a": 1}\n]', '{"env_id": 1}'])
+def test_nothing_is_cut_from_a_file_of_something_else(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    with pytest.raises(UsageError):
+        opened(path)
+    assert path.read_text() == text
+
+
 def test_certify_resumes(run: Run) -> None:
     first = ["certify", "guess.py", "--quick", "--out", "c.jsonl", "--law", "begins"]
     assert run(*first).code == 0

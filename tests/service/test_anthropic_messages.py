@@ -198,6 +198,11 @@ async def test_one_row_for_a_conversation_as_claude_code_has_it_and_side_calls_a
         ({"messages": [{"role": "user", "content": 5}]}, "text or a list of blocks"),
         ({"messages": [{"role": "user", "content": ["x"]}]}, "text or a list of blocks"),
         ({"system": [{"type": "image"}]}, "reads only text"),
+        ({"tools": [LOOK | {"description": 5}]}, "not text"),
+        *(
+            ({"tools": [LOOK | {"input_schema": wrong}]}, "not a JSON schema")
+            for wrong in ("x", [1], {"properties": 5}, {"properties": {"a": {"enum": 5}}}, {"type": ["string", {}]})
+        ),
         ({"max_tokens": 0}, "max_tokens"),
         ({"stop_sequences": [""]}, "stop_sequences"),
         ({"mcp_servers": []}, "mcp_servers"),

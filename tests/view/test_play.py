@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -188,12 +189,29 @@ async def test_a_comment_stays_with_its_episode(tmp_path: Path) -> None:
     assert read_annotations(path) == {}, "an episode of the same id that is played again is another one"
 
 
-def test_a_damaged_annotation_is_named(tmp_path: Path) -> None:
+def test_a_link_in_a_store_of_others_is_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "profile"
+    outside.write_text("kept")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / ANNOTATIONS).symlink_to(outside)
+    with pytest.raises(StoreError, match="cannot write"):
+        annotate(tmp_path / "store", "$(touch pwned)", label="x")
+    assert (outside.read_text(), read_annotations(tmp_path / "store")) == ("kept", {})
+    (tmp_path / "store" / ANNOTATIONS).unlink()
+    os.mkfifo(tmp_path / "store" / ANNOTATIONS)
+    with pytest.raises(StoreError, match="not a regular file"):
+        annotate(tmp_path / "store", "e", label="x")
+
+
+def test_a_damaged_annotation_costs_no_other(tmp_path: Path) -> None:
     annotate(tmp_path, "e\ud800", label=" good ")
     assert read_annotations(tmp_path)["e\ud800"].label == "good"
-    with (tmp_path / ANNOTATIONS).open("a") as file:
-        file.write('{"episode_id": "e"}\n')
-    with pytest.raises(StoreError, match="line 2: not an annotation"):
-        read_annotations(tmp_path)
+    with (tmp_path / ANNOTATIONS).open("ab") as file:
+        file.write(b'{"episode_id": "e"}\n\xff\n{"episode_id": ["e"], "label": "x", "comment": "", "time": 0}\n{"epis')
+    annotate(tmp_path, "f", comment="after a crash")
+    assert {id: (each.label, each.comment) for id, each in read_annotations(tmp_path).items()} == {
+        "e\ud800": ("good", ""),
+        "f": ("", "after a crash"),
+    }
     with pytest.raises(UsageError, match="at most 10,000"):
         annotate(tmp_path, "e", comment="x" * 10_001)

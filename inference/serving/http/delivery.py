@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from ....errors import InfrastructureError
-from ..launch.receiver import CHECKSUM, CHUNK
+from ..launch.receiver import CHECKSUM, CHUNK, NAME
 
 TRIES = 5
 """Number of times that one chunk is sent."""
@@ -46,7 +46,9 @@ async def deliver(folder: Path, url: str, key: str, entry: str, *, chunk: int = 
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+    """Return the bytes of each file, without hidden ones such as ``.gitattributes``, which no model needs."""
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and NAME.fullmatch(path.name)]
+    return {path.name: path.stat().st_size for path in files}
 
 
 async def _send_file(http: httpx.AsyncClient, path: Path, size: int, target: str, chunk: int) -> None:

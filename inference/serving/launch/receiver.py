@@ -91,6 +91,7 @@ class Receiver:
         with self._lock:
             have = {file.name: file.stat().st_size for file in half.iterdir()} if half.is_dir() else {}
             if have != sizes:
+                shutil.rmtree(half, ignore_errors=True)  # left by a sender that stopped, it would refuse all others
                 return f"entry {entry} has {have}, and should have {sizes}"
             shutil.rmtree(self.folder / entry, ignore_errors=True)
             half.rename(self.folder / entry)

@@ -53,6 +53,13 @@ def test_a_question_is_scored_by_its_own_dataset() -> None:
 
 
 @REASONING
+@pytest.mark.parametrize("name", ["spiral_matrix", "string_insertion", "n_queens", "countdown", "simple_integration"])
+def test_a_dataset_whose_scorer_runs_the_answer_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="an answer could run code in this process"):
+        tw.make(f"reasoning_gym/{name}-v0")
+
+
+@REASONING
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["leg_counting", pytest.param("chain_sum", marks=pytest.mark.shift)])
 def test_datasets_are_certified(name: str) -> None:
