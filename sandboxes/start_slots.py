@@ -18,6 +18,8 @@ STARTS = "TURNWISE_SANDBOX_STARTS"
 """Environment variable with the number of sandboxes that may start at a time on this machine."""
 WAIT = (0.005, 0.05)
 """Range of the random seconds between two looks for a free slot, so that processes do not look in step."""
+CHANCE = random.Random()
+"""Generator of its own: an episode that opens a sandbox must not move the global one."""
 
 
 class StartSlots:
@@ -60,7 +62,7 @@ class StartSlots:
         if (found := self._folder.lstat()).st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
             raise SandboxError(f"{self._folder} belongs to another user; remove it, or set TMPDIR to another folder")
         while True:
-            for number in random.sample(range(self.count), self.count):
+            for number in CHANCE.sample(range(self.count), self.count):
                 lock = os.open(self._folder / f"{self._kind}-{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -68,7 +70,7 @@ class StartSlots:
                     os.close(lock)
                 else:
                     return lock
-            await asyncio.sleep(random.uniform(*WAIT))
+            await asyncio.sleep(CHANCE.uniform(*WAIT))
 
 
 def number_from(variable: str, default: int) -> int:

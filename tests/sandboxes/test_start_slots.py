@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import sys
 from pathlib import Path
 
@@ -102,3 +103,9 @@ def test_the_number_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(STARTS, wrong)
         with pytest.raises(UsageError, match=f"{STARTS} must be a whole number above 0; got '{wrong}'"):
             StartSlots("test")
+
+
+async def test_the_global_generator_stays_where_it_is(tmp_path: Path) -> None:
+    before = random.getstate()
+    await crowd([StartSlots("test", 1, tmp_path)], 3)
+    assert random.getstate() == before, "episodes that open sandboxes would no longer be reproducible"

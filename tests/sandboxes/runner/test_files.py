@@ -30,6 +30,7 @@ async def test_an_executable_file_can_be_executed(trusted: Sandbox) -> None:
     assert (await trusted.exec(["./run"])).stdout.text == "ran\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", ["../out", "a/../../out", "/etc/out", "/", "a\0b", "link/out", "dangling", "fifo", "", "."]
 )
