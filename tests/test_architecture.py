@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from .test_structure import FILE_LINES, FUNCTION_LINES, LAYERS, imports, top
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +44,7 @@ def test_the_reduction_leaves_out_what_follows() -> None:
     assert necessary({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {("a", "b"), ("b", "c")}
 
 
+@pytest.mark.slow
 def test_the_diagram_has_the_arrows_of_the_code() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     diagram = page.partition("```mermaid\n")[2].partition("```")[0]

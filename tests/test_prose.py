@@ -108,6 +108,7 @@ def test_the_lint_reads_every_module_that_agents_repair() -> None:
     assert bundled <= set(prose.files([]))
 
 
+@pytest.mark.slow
 def test_no_file_has_a_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["prose.py"])
     assert prose.main() == 0, capsys.readouterr().out

@@ -103,6 +103,7 @@ def test_a_misspelled_name_suggests_the_nearest(package: str, wrong: str, right:
         exec(f"from {package} import {wrong}", {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_importing_a_facade_is_light(package: str) -> None:
     code = f"import sys, {package}; dir({package}); print(*{HEAVY!r} & set(sys.modules))"

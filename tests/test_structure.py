@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = {
@@ -261,6 +263,7 @@ def test_models_live_in_inference_and_trainers_only() -> None:
     assert not wrong, f"{sorted(MODELS)} are for {sorted(MAY_USE_MODELS)} only:\n" + "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_everybody_else_imports_the_public_name() -> None:
     outside = [path for folder in ("tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     wrong = [

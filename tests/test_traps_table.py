@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from .test_structure import items
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,6 +56,7 @@ def references() -> list[tuple[str, str, int]]:
     ]
 
 
+@pytest.mark.slow
 def test_every_mention_of_a_trap_leads_to_a_row() -> None:
     found, known = references(), set(rows())
     assert len(found) > 20, "the pattern still finds them"

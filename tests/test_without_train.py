@@ -153,6 +153,7 @@ def test_what_needs_the_extra_names_it_in_one_line(folder: Path, words: tuple[st
     assert INSTALL in done.stderr
 
 
+@pytest.mark.slow
 def test_a_public_name_that_needs_the_extra_says_so(tmp_path: Path) -> None:
     script = """
 import turnwise.trainers

@@ -86,6 +86,7 @@ def started(cls: type[World], actions: list[str] = []) -> World:  # noqa: B006 -
     return env
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", WORLDS)
 @given(before=said, other=said, after=said)
 def test_a_fork_goes_on_as_the_original_would_and_neither_feels_the_other(

@@ -92,6 +92,7 @@ async def _sandboxed() -> bool:
         await backend.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", FAMILIES)
 def test_same_seeds_give_the_same_bytes_here_and_over_the_socket(families: Any, id: str) -> None:
     if id not in families.catalog.digests:
@@ -447,6 +448,7 @@ async def play(address: str, seed: int, *, turns: int = 8, fork: bool = True) ->
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_lost_late_and_repeated_frames_never_act_twice(server: Any, seed: int) -> None:
     with proxy(server.address, unreliable(seed), unreliable(seed + 100)) as wire:
@@ -566,6 +568,7 @@ async def test_a_proxy_that_answers_while_the_server_restarts_does_not_end_the_r
             await connection.ask("describe", {})
 
 
+@pytest.mark.slow
 async def test_a_connection_that_breaks_after_its_handshake_is_not_replaced_in_a_loop() -> None:
     opened = []
 

@@ -432,6 +432,7 @@ async def test_an_agent_whose_vocabulary_nobody_knows_is_refused() -> None:
         await played(road(), Walker(evenly), EntropyBranching())
 
 
+@pytest.mark.slow
 async def test_a_bug_in_a_branch_stops_the_run() -> None:
     class Buggy(Walker):
         async def wait(self, observation: str) -> None:

@@ -167,6 +167,7 @@ def specs(count: int) -> list[tw.TaskSpec]:
 TASKS = specs(6)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(FATES), max_size=24))
 def test_every_episode_ends_once_whatever_happens_to_its_leases(cluster_pool_of: Any, fates: list[str]) -> None:

@@ -363,6 +363,7 @@ async def test_a_group_in_which_all_but_one_fail_keeps_one() -> None:
     assert tw.scored(episodes) == episodes[3:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [0, 2])
 async def test_an_environment_that_hangs_is_given_up_at_the_deadline(turn: int) -> None:
     env, stats = faulty({1: [(turn, hangs)] * 9}), RunStats()

@@ -463,6 +463,7 @@ def test_an_episode_waits_for_its_client_as_long_as_stated() -> None:
             assert late.ask("step", episode, turn=2, action=act("add"))["kind"] == "lost"
 
 
+@pytest.mark.slow
 def test_an_episode_that_cannot_be_closed_does_not_stop_the_sweep(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -187,6 +187,7 @@ while True:
     assert episode.error is None, "that it then failed is nobody's concern"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "said"),
     [

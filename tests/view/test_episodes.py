@@ -165,6 +165,7 @@ def test_a_part_that_appears_is_found(tmp_path: Path) -> None:
     assert index.snapshot() is index.snapshot(), "an unchanged store is not read again"
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.integers(0, 4)), max_size=12), st.integers(1, 4))
 @settings(max_examples=15, deadline=None)
 def test_any_store_is_counted_right(tmp_path_factory: pytest.TempPathFactory, made: Any, per_part: int) -> None:

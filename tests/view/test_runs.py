@@ -59,6 +59,7 @@ def test_a_damaged_configuration_hides_no_other_run(runs: Path) -> None:
     assert found["done"] == State.FINISHED
 
 
+@pytest.mark.slow
 def test_a_killed_process_shows_as_interrupted(tmp_path: Path) -> None:
     path = training(tmp_path / "run", done=2, end=None)
     code = (

@@ -44,6 +44,7 @@ def finish(env: BfclEnv, say: Callable[[], Any]) -> float:
     raise AssertionError("the episode has no end")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds",
     [

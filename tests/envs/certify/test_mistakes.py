@@ -230,6 +230,7 @@ def spoiled(mistake: Mistake) -> str:
     return source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_a_mistake_is_one_finding_with_its_line_and_its_cure(mistake: Mistake, load: Load) -> None:
     source = spoiled(mistake)

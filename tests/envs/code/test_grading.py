@@ -45,6 +45,7 @@ CHEATS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", CHEATS)
 async def test_cheats_earn_nothing_for_values(backend: Backend, cheat: str) -> None:
     (result,) = await results(backend, CHEATS[cheat], task().checks[0])
@@ -80,6 +81,7 @@ TROUBLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", TROUBLES, ids=lambda source: str(TROUBLES[source]))
 async def test_what_is_wrong_has_a_class(backend: Backend, source: str) -> None:
     check = ValueCheck("values", (case("double(3)", 6),), seconds=1.0)

@@ -84,6 +84,7 @@ def test_the_tokenizer_of_these_tests_is_one_that_drifts(tokenizer: Any) -> None
     assert len(drifted) > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("native", [True, False], ids=["native", "completions"])
 @pytest.mark.parametrize(
     ("sabotage", "error", "message"),
@@ -147,6 +148,7 @@ async def test_the_native_route_of_older_versions_is_not_exact_enough(serve: Ser
     assert server.asked[-1].path == "/v1/completions"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "sabotage", "message"),
     [

@@ -45,6 +45,7 @@ async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyP
         await client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "body", "error", "said"),
     [

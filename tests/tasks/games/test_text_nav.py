@@ -134,6 +134,7 @@ def test_a_closed_door_bars_the_way_until_it_is_opened() -> None:
     assert f"close {direction} door" in after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", list(LEVELS))
 def test_held_out_words_and_houses_are_in_no_other_split(level: int) -> None:
     drawn = {

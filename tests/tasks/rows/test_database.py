@@ -95,6 +95,7 @@ def test_what_is_tracked_is_what_a_comparison_finds(writes: list[tuple[str, str,
     assert [(one.table, one.id) for one in db.changes()] == sorted((one.table, one.id) for one in db.changes())
 
 
+@pytest.mark.slow
 @given(st.lists(WRITES, max_size=6), st.lists(WRITES, max_size=6))
 def test_a_fork_goes_its_own_way(
     first: list[tuple[str, str, int, str, Any]], second: list[tuple[str, str, int, str, Any]]

@@ -39,6 +39,7 @@ def test_templates_of_every_kind_are_held_out_or_not() -> None:
     assert set(SEARCH_FAMILY.templates(Split.CHALLENGE)) > set(SEARCH_FAMILY.templates(Split.TEST_TEMPLATE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_every_template_makes_tasks_at_every_level(name: str) -> None:
     for level in SEARCH_FAMILY.levels:

@@ -107,6 +107,7 @@ def test_iql_at_one_half_is_the_mean_of_what_was_done(
     assert v == pytest.approx([min(q1, q2) / 2] * 2, abs=1e-4), "half of a squared error, towards the smaller Q̄"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expectile", [0.1, 0.5, 0.8, 0.99])
 def test_the_minimum_of_the_expectile_loss_is_the_expectile(expectile: float) -> None:
     data = torch.tensor([-3.0, 0.0, 1.0, 5.0])

@@ -77,6 +77,7 @@ def test_a_ladder_stays_on_the_lowest_level_that_is_not_mastered(success: list[f
     assert Curriculum(rule="ladder", floor=0.2).shares(kinds, success) == pytest.approx(wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"floor": 1.0}, {"rule": "ladder"}])
 def test_draws_have_the_stated_shares(settings: dict[str, Any]) -> None:
     drawn = sampler(**settings)

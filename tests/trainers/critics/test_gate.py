@@ -93,6 +93,7 @@ def test_a_failed_gate_continues_with_a_higher_limit_or_starts() -> None:
     assert started.open
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("utterances", [2, 3, 4])
 @pytest.mark.parametrize("states", [2, 3, 5, 10])
 @pytest.mark.parametrize("least", [2, 10])

@@ -139,6 +139,7 @@ def test_an_update_is_that_of_whole_logits(kind: str, options: dict[str, Any], o
         assert float((gradient - others[name]).abs().max()) <= 1e-5 * max(largest, 1.0), name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 @pytest.mark.parametrize("autocast", [None, "bfloat16"])

@@ -113,6 +113,7 @@ def stage(
     return model, servers, WeightSync(policy, Native(policy, backend, timeout=60), model, questions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "megabytes"), [("0.27.1", 256), ("0.28.0", 256), ("0.32.0+cpu", 0)])
 async def test_every_replica_gets_every_tensor_while_it_waits_for_them(version: str, megabytes: int) -> None:
     model, servers, transfer = stage(2, version=version, megabytes=megabytes)

@@ -108,6 +108,7 @@ async def test_a_policy_that_does_not_stamp_the_version_is_caught() -> None:
         await InProcess(BigramPolicy(model, stamps=False), model, Probe((1, 2))).send(4)
 
 
+@pytest.mark.slow
 async def test_the_rounding_of_16_bit_weights_is_not_taken_for_weights_that_were_lost(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

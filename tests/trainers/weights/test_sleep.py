@@ -75,6 +75,7 @@ def stage(folder: Path, level: int, *, how: str = "native", replicas: int = 1, c
     return model, servers, policy, WeightSync(policy, transport, model, questions, sleep=level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "level"), [("native", 1), ("native", 2), ("adapter", 1)])
 async def test_weights_come_before_the_cache_and_requests_wait_for_both(tmp_path: Path, how: str, level: int) -> None:
     model, (server,), policy, transfer = stage(tmp_path, level, how=how)

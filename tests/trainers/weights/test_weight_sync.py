@@ -81,6 +81,7 @@ class Stage:
             server.sabotage = how
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(Pause))
 @pytest.mark.parametrize("how", ["native", "reload", "adapter"])
 async def test_weights_arrive_at_every_replica(tmp_path: Path, how: str, mode: Pause) -> None:
@@ -117,6 +118,7 @@ WARNED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "sabotage", "cause"),
     [
@@ -335,6 +337,7 @@ async def test_adapters_that_are_refused_leave_servers_that_go_on_with_the_last(
     assert set((await stage.policy.generate((5, 6), SAMPLING)).versions) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["start_update", "update", "finish_update", "reset_prefix_cache"])
 async def test_an_update_that_fails_half_way_says_that_servers_stay_paused_and_the_next_one_mends_it(
     tmp_path: Path, phase: str
