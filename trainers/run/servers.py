@@ -86,7 +86,7 @@ class Serving:
         self.clients: Sequence[ServerClient] = (
             self.placed.servers
             if self.placed is not None
-            else [ServerClient(url, **client) for url in config.urls or [NOWHERE]]
+            else [ServerClient(url, **client) for url in config.urls or [NOWHERE] * (config.engine is None)]
         )
         for each in self.clients:
             each.vocabulary = getattr(model.config, "vocab_size", None)
