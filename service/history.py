@@ -100,8 +100,7 @@ class History:
             RequestError: the chat template would not show the tools.
             ModelError: the chat template refuses the messages.
         """
-        entries = [self._said.get(_key(each), each) if each.role == "assistant" else each for each in messages]
-        return self._transcript(tools).prompt(entries)
+        return self._transcript(tools).prompt([self._entry(each) for each in messages])
 
     def _transcript(self, tools: Sequence[Mapping[str, Any]]) -> Transcript:
         rendering = self._template.bind(tools)
@@ -122,8 +121,12 @@ class History:
     def _next(self, place: HistoryNode, sent: Message) -> HistoryNode:
         key = _key(sent)
         if key not in place.after:
-            place.after[key] = HistoryNode(self._said.get(key, sent) if sent.role == "assistant" else sent)
+            place.after[key] = HistoryNode(self._entry(sent))
         return place.after[key]
+
+    def _entry(self, sent: Message) -> Entry:
+        """Return what stands for a message: the sampled ids if the policy wrote it."""
+        return self._said.get(_key(sent), sent) if sent.role == "assistant" else sent
 
     def _fitting(self, tools: str, entries: Sequence[Entry]) -> _Line | None:
         """Return the longest stored conversation that these entries continue or repeat."""
