@@ -24,7 +24,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from turnwise.trainers.learning import logprobs
-from turnwise.trainers.learning.activations import recomputed
+from turnwise.trainers.learning.activations import layers_as
 from turnwise.trainers.learning.logprobs import Logits, score
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
@@ -98,7 +98,7 @@ def measured(model: Any, passes: Passes, tokens: int, rows: int | None = None, *
     one = Utterance(tuple([1] * half), tuple([2] * half), tuple([0.0] * half))
     batch, layout = pack_utterances([one] * count), "packed" if passes.packed else "padded"
     autocast = torch.bfloat16 if passes.autocast else None
-    inside = recomputed(model) if passes.recompute else nullcontext()
+    inside = layers_as(model, recompute=True) if passes.recompute else nullcontext()
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), inside:
         score(model, batch, layout=layout, autocast=autocast, logits=passes.logits)  # type: ignore[arg-type]
     return sum(tensor.untyped_storage().nbytes() for tensor in seen.values())

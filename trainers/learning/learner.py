@@ -64,6 +64,9 @@ class OptimizerConfig(Config):
     a model in this process uses it: learner, sampler, reference, critics and canary."""
     recompute: bool = False
     """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, more time."""
+    compiled: bool = False
+    """Run the layers as compiled code (``torch.compile``), for learner, reference and critics; needs a C compiler, and
+    half a minute at the start."""
 
     def rate(self, update: int) -> float:
         """Return the learning rate of an update, counted from 0."""
@@ -88,6 +91,7 @@ class OptimizerConfig(Config):
             world,
             self.logits,
             torch.float32 if self.head else None,
+            self.compiled,
         )
 
     def adamw(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
@@ -153,7 +157,7 @@ class Learner:
         # After the shards are collected: a forward pass without gradients leaves a sharded model's root unsharded, and
         # an optimizer of those tensors would never see a gradient.
         if options.layout == "packed":
-            refuse_unless_packable(model)
+            refuse_unless_packable(model, self.scorer.autocast)
 
     @property
     def parameters(self) -> Sequence[Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ...errors import UsageError
 from ...inference.attention import rows_apart
 from ...inference.precision import autocast_to
+from .activations import layers_as
 from .head_logprobs import head_logp
 from .output_layer import output_layer, replaced
 from .rows import Layout, Rows
@@ -49,6 +50,7 @@ def score(
     autocast: torch.dtype | None = None,
     logits: Logits = "auto",
     head: torch.dtype | None = None,
+    compiled: bool = False,
 ) -> Scores:
     """Score the sampled tokens of ``rows`` in one forward pass.
 
@@ -66,6 +68,7 @@ def score(
         autocast: precision of matrix products, in a model of any precision.
         logits: whether logits exist as a whole, see ``Logits``.
         head: precision of the output layer's product; ``None`` is that of the others.
+        compiled: whether layers run as compiled code; see ``activations.layers_as``.
 
     Raises:
         UsageError: the layout is packed, and the model takes no ``position_ids``; or the output layer is not a plain
@@ -88,7 +91,7 @@ def score(
     standing_in: AbstractContextManager[None] = (
         replaced(layer, instead) if layer is not None and instead is not None else nullcontext()
     )
-    with autocast_to(autocast, device), standing_in, apart as separating:
+    with autocast_to(autocast, device), standing_in, _running(model, compiled), apart as separating:
         found = model(**arguments, **separating).logits
     if chunked:
         logp_N, entropy_N = found.unbind()
@@ -151,6 +154,10 @@ def _plain_layer(model: Any, logits: Logits, head: torch.dtype | None) -> nn.Lin
     return layer
 
 
+def _running(model: Any, compiled: bool) -> AbstractContextManager[None]:
+    return layers_as(model, compiled=True) if compiled else nullcontext()
+
+
 def _product_in(layer: nn.Linear | None, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     """Return a linear layer's function in another precision."""
     assert layer is not None
@@ -164,7 +171,12 @@ def _product_in(layer: nn.Linear | None, dtype: torch.dtype) -> Callable[[Tensor
 
 
 def hidden_states(
-    backbone: Any, rows: Rows, *, layout: Layout = "padded", autocast: torch.dtype | None = None
+    backbone: Any,
+    rows: Rows,
+    *,
+    layout: Layout = "padded",
+    autocast: torch.dtype | None = None,
+    compiled: bool = False,
 ) -> Tensor:
     """Return the last hidden states that predict the sampled tokens, ``[N, H]``, in one forward pass.
 
@@ -173,6 +185,7 @@ def hidden_states(
         rows: rows that fit in memory together.
         layout: their layout; see ``score``.
         autocast: precision of matrix products.
+        compiled: whether layers run as compiled code.
     """
     device = next(backbone.parameters()).device
     inputs, place_N, _ = _laid_out(rows, layout)
@@ -180,21 +193,25 @@ def hidden_states(
         rows_apart(backbone, row_lengths(rows)) if layout == "packed" else nullcontext({})
     )
     arguments = {name: each.to(device) for name, each in inputs.items()}
-    with autocast_to(autocast, device), apart as separating:
+    with autocast_to(autocast, device), _running(backbone, compiled), apart as separating:
         found = backbone(**arguments, **separating, use_cache=False).last_hidden_state
     hidden_NH: Tensor = found.flatten(0, 1)[place_N.to(device)]
     return hidden_NH
 
 
 @torch.no_grad()
-def refuse_unless_packable(model: Any) -> None:
+def refuse_unless_packable(model: Any, autocast: torch.dtype | None = None) -> None:
     """Check that the model separates packed rows: some take ``position_ids`` and still attend across rows.
+
+    Args:
+        model: a causal language model.
+        autocast: precision of matrix products, as it will be used.
 
     Raises:
         UsageError: the content of one row changes the model's output in the next.
     """
-    one, other = (_behind(model, first) for first in (0, 1))
-    rounding = 1e-5 if next(model.parameters()).dtype == torch.float32 else 0.02
+    one, other = (_behind(model, first, autocast) for first in (0, 1))
+    rounding = 1e-5 if (autocast or next(model.parameters()).dtype) == torch.float32 else 0.02
     if float((one - other).abs().max()) > rounding * float(one.abs().max()):
         raise UsageError(
             f"{type(model).__name__} reads across rows that stand in one sequence, whatever position_ids say: it would "
@@ -202,10 +219,10 @@ def refuse_unless_packable(model: Any) -> None:
         )
 
 
-def _behind(model: Any, first: int) -> Tensor:
+def _behind(model: Any, first: int, autocast: torch.dtype | None) -> Tensor:
     """Return log-probabilities of the same few tokens in a row after another one, all of whose tokens are ``first``."""
     rows = (Utterance((first,), (first,) * 3, (0.0,) * 3), Utterance((0,), (1, 0, 1), (0.0,) * 3))
-    return score(model, pack_utterances(rows), layout="packed").logp[-3:]
+    return score(model, pack_utterances(rows), layout="packed", autocast=autocast).logp[-3:]
 
 
 def _laid_out(rows: Rows, layout: Layout) -> tuple[dict[str, Tensor], Tensor, Tensor]:

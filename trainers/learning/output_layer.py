@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -49,9 +50,11 @@ def _leaves_marks(model: Any, layer: nn.Linear) -> bool:
     """Return whether the model gives out unchanged what stands in for the output of its last layer."""
     device = next(model.parameters()).device
     marks = torch.tensor(MARKS, device=device).expand(1, 1, -1).contiguous()
+    # A cache would be a new object for every layer, and compiled layers would be compiled again for each.
+    uncached = {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
     with replaced(layer, lambda hidden: marks):
         try:
-            found = model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device)).logits
+            found = model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=device), **uncached).logits
         except (RuntimeError, ValueError, IndexError):
             return False  # it does more with its logits than to return them
     return found.shape == marks.shape and torch.equal(found, marks)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...inference.precision import autocast_to
-from .activations import recomputed
+from .activations import layers_as
 from .logprobs import Logits, Scores, hidden_states, score
 from .meter import Meter
 from .parallel import ALONE, Part, ProcessGroup
@@ -35,6 +35,7 @@ class Scorer:
         world: processes that share the rows.
         logits: whether logits exist as a whole; see ``logprobs.Logits``.
         head: precision of the output layer's product; ``None`` is that of the others.
+        compiled: whether layers run as compiled code.
         meter: counter of the work with a gradient.
     """
 
@@ -46,6 +47,7 @@ class Scorer:
     world: ProcessGroup = ALONE
     logits: Logits = "auto"
     head: torch.dtype | None = None
+    compiled: bool = False
     meter: Meter = field(default_factory=Meter, compare=False)
 
     def precision(self, device: torch.device) -> AbstractContextManager[object]:
@@ -54,7 +56,9 @@ class Scorer:
 
     def differentiating(self, model: Any) -> AbstractContextManager[None]:
         """Recompute the model's layers for gradients within the block, if the run does."""
-        return recomputed(model) if self.recompute else nullcontext()
+        if not self.recompute:
+            return nullcontext()
+        return layers_as(model, recompute=True, compiled=self.compiled)
 
     def parts(self, rows: Rows, *, whole: Unit = "row") -> Iterator[Part]:
         """Yield this process's micro-batches of rows; see ``ProcessGroup.parts``."""
@@ -72,11 +76,12 @@ class Scorer:
             autocast=self.autocast,
             logits=self.logits,
             head=self.head,
+            compiled=self.compiled,
         )
 
     def states(self, backbone: Any, part: Rows) -> Tensor:
         """Return the hidden states that predict the sampled tokens of a micro-batch; see ``logprobs.hidden_states``."""
-        return hidden_states(backbone, part, layout=self.layout, autocast=self.autocast)
+        return hidden_states(backbone, part, layout=self.layout, autocast=self.autocast, compiled=self.compiled)
 
     @torch.no_grad()
     def score_all(self, model: Any, rows: Rows, *, whole: Unit = "row") -> tuple[Tensor, Tensor]:

@@ -29,6 +29,7 @@ MAY_CHANGE = (
     "server",
     "optimizer.microbatch_tokens",
     "optimizer.layout",
+    "optimizer.compiled",
     "optimizer.recompute",
     "parallel.replicas",
     "parallel.reshard",

@@ -17,17 +17,20 @@ from accelerate import init_empty_weights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._dynamo.utils import counters
 from torch.distributed.tensor import DTensor
 from torch.multiprocessing.spawn import start_processes
 from transformers import OPTConfig, OPTForCausalLM
 
 from turnwise.errors import DivergedError, InfrastructureError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.trainers.learning.activations import layers_as
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import Objective
+from turnwise.trainers.learning.output_layer import output_layer
 from turnwise.trainers.learning.parallel import ProcessGroup, gather_on_main, process_group, shard, unsharded
 from turnwise.trainers.learning.parallel_config import ParallelConfig
 from turnwise.trainers.learning.rows import Rows, pack
@@ -38,6 +41,8 @@ from ..small import FORKS
 
 TOKENIZER = build_tokenizer("byte")
 TINY = NanoConfig(tokenizer="byte", size="0.1M", layers=2, hidden=32, heads=2, head_dim=16, intermediate=48)
+
+DEEP = TINY.model_copy(update={"layers": 6})
 
 
 @cache
@@ -180,6 +185,40 @@ def test_recomputing_is_exact_and_leaves_no_trace() -> None:
     assert {name: set(vars(module)) for name, module in model.named_modules()} == names
     with pytest.raises(UsageError, match="no transformer layers"):
         outcome(Bigram(250), batch(), recompute=True)
+
+
+@pytest.mark.slow
+@pytest.mark.shift
+@pytest.mark.filterwarnings("ignore")  # the compiler has warnings of its own, in torch
+def test_compiled_layers_compute_the_same_and_leave_no_trace() -> None:
+    """For every layout, and for as many rows of as many lengths as come: layers compile once, not once per length."""
+    for options in ({}, {"recompute": True}, {"layout": "packed"}, {"layout": "packed", "recompute": True}):
+        for seed in range(3):
+            rows, before = batch(seed, 4 + seed), counters["stats"]["unique_graphs"]
+            plain = build_model(DEEP, TOKENIZER)
+            model = copy.deepcopy(plain)
+            names = {name: set(vars(module)) for name, module in model.named_modules()}
+            loss, gradients = outcome(plain, rows, **options)
+            found, compiled = outcome(model, rows, compiled=True, **options)
+            assert found == pytest.approx(loss, rel=1e-5, abs=1e-7)
+            for a, b in zip(gradients, compiled, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+            assert {name: set(vars(module)) for name, module in model.named_modules()} == names
+            made = counters["stats"]["unique_graphs"] - before
+            assert made == 0 if seed else made < 4 + 8 * ("layout" in options), f"{made} graphs for {options}"
+    with pytest.raises(UsageError, match="no transformer layers to compile"):
+        outcome(Bigram(250), batch(), compiled=True)
+
+
+@pytest.mark.slow
+@pytest.mark.shift
+@pytest.mark.filterwarnings("ignore")
+def test_trying_the_output_layer_compiles_no_layer_alone() -> None:
+    """It may come first, within the block: with a cache, each layer would be compiled alone, up to torch's limit."""
+    model, before = build_model(DEEP, TOKENIZER), counters["stats"]["unique_graphs"]
+    with layers_as(model, compiled=True):
+        assert output_layer(model) is not None
+    assert counters["stats"]["unique_graphs"] <= before + 1
 
 
 def test_recomputing_keeps_less() -> None:
