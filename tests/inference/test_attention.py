@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from turnwise.errors import UsageError
 from turnwise.inference import attention
-from turnwise.inference.attention import NAMES, rows_apart, settle, transformers_name
+from turnwise.inference.attention import NAMES, faster_alone, rows_apart, settle, transformers_name
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.lora import LoraConfig, attach
@@ -246,6 +246,46 @@ def test_flash_in_32_bits_is_refused_in_words() -> None:
     assert model.config._attn_implementation == NAMES["flash"]
     with pytest.raises(UsageError, match=r"computes in 16 bits.*float32 and 8: set optimizer.autocast=bfloat16"):
         score(model, batch(), layout="packed")
+
+
+def test_a_learner_tries_packed_rows_in_the_precision_of_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``flash`` computes in 16 bits only, which autocast provides: the first try of the layout needs it too."""
+
+    def kernel(q: Tensor, k: Tensor, v: Tensor, ends: Tensor, *_: Any, **options: Any) -> Tensor:
+        assert q.dtype == torch.bfloat16
+        rows = [slice(first, last) for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+        found = []
+        for row in rows:
+            one, two, three = (each[row].transpose(0, 1) for each in (q, k, v))
+            found.append(scaled_dot_product_attention(one, two, three, is_causal=True).transpose(0, 1))
+        return torch.cat(found)
+
+    monkeypatch.setattr(attention, "varlen_kernel", lambda: kernel)
+    fits = attention._fits_varlen
+    monkeypatch.setattr(attention, "_fits_varlen", lambda query, *, required: fits(query, required=required) or True)
+    model = built("Qwen3")
+    settle(model, "flash")
+    learner = Learner(model, OptimizerConfig(layout="packed", autocast="bfloat16"))
+    assert learner.logprobs(batch()).isfinite().all()
+    with pytest.raises(UsageError, match="computes in 16 bits"):
+        Learner(model, OptimizerConfig(layout="packed"))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "capability", "alone"),
+    [
+        ((8192, 8192), (9, 0), True),
+        ((8192, 0), (9, 0), True),
+        ((8192, 64, 64), (9, 0), False),
+        ((2048,) * 8, (9, 0), False),
+        ((8192, 8192), (8, 0), False),
+        ((8192, 8192), (10, 0), True),
+    ],
+)
+def test_long_rows_are_computed_alone_where_that_was_faster(
+    lengths: tuple[int, ...], capability: tuple[int, int], alone: bool
+) -> None:
+    assert faster_alone(lengths, capability) == alone
 
 
 def test_a_model_that_reads_forward_is_refused() -> None:
