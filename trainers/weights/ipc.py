@@ -1,8 +1,8 @@
 """vLLM's IPC backend of native weight transfer: a server on the learner's own GPU reads the learner's memory.
 
-**It has never run on a GPU.** What leaves this module is compared with vLLM 0.32's own ``IPCWeightTransferUpdateInfo``
-and read by its own ``packed_ipc_consumer`` in a test; only the export of a CUDA buffer and its opening in the server
-need a GPU. The canary checks this transport as it does every other.
+What leaves this module is compared with vLLM 0.32's own ``IPCWeightTransferUpdateInfo`` and read by its own
+``packed_ipc_consumer`` in a test; only the export of a CUDA buffer and its opening in the server need a GPU. One H200
+has run it once, with vLLM 0.26. The canary checks this transport as it does every other.
 
 Weights travel through one buffer on the GPU, a pack at a time, in the type of the server: nothing goes to the machine's
 memory. A server has copied a pack when its call returns, so the buffer can be filled again.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ...errors import UsageError
 from ...inference.serving.launch.process import IPC
+from ...inference.serving.server import Capabilities
 from .packing import MEGABYTES, described, packs, sent_as
 from .vllm_transfer import Anywhere
 
@@ -57,10 +58,15 @@ class Ipc(Anywhere):
             )
         self.device, self.dtype, self.bytes = device, dtype, megabytes * 1_000_000
         self._export = export or exported
+        self._each = False
+
+    def meet(self, servers: Sequence[Capabilities]) -> None:
+        """Note whether servers want to hear with every update, not once, that tensors are packed: vLLM 0.26 does."""
+        self._each = any(server.version.startswith("0.26.") for server in servers)
 
     def init_info(self, replica: int) -> Mapping[str, Any]:
         """Return that tensors are packed."""
-        return {"packed": True}
+        return {} if self._each else {"packed": True}
 
     def updates(self, weights: Mapping[str, Tensor]) -> Iterator[Mapping[str, Any]]:
         """Yield names, sizes and the handle of a buffer, which holds a pack until the caller takes the next one."""
@@ -76,6 +82,7 @@ class Ipc(Anywhere):
                 **described(pack.tensors, self.dtype),
                 "tensor_sizes": pack.sizes,
                 "ipc_handles_pickled": base64.b64encode(pickle.dumps(handle)).decode(),
+                **({"packed": True} if self._each else {}),
             }
 
     def done(self) -> None:

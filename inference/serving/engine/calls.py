@@ -62,7 +62,10 @@ class VllmEngine:
         if adapter is not None and adapter not in self._adapters:
             raise LookupError(f"there is no adapter {adapter!r}")
         lora = None if adapter is None else self._adapters[adapter]
-        from vllm.exceptions import VLLMClientError
+        try:
+            from vllm.exceptions import VLLMClientError
+        except ImportError:  # vLLM 0.26, whose errors of this kind are ValueErrors
+            VLLMClientError = ValueError
 
         size = self._engine.model_config.get_vocab_size()
         if any(not 0 <= token < size for token in prompt):  # without a tokenizer vLLM does not check, and would crash

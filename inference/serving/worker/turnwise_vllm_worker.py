@@ -155,6 +155,11 @@ class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
         """Free the memory of an unfinished update."""
         self._staged = None
 
+    @staticmethod
+    def trainer_send_weights(iterator: Any, trainer_args: Any) -> None:
+        """Refuse: the trainer writes files itself (vLLM 0.26 declares this method abstract)."""
+        raise NotImplementedError
+
 
 class Reporting:
     """Mixin for vLLM's worker. Naming it makes vLLM import this module, which registers the engine."""
