@@ -112,7 +112,10 @@ class Side:
             text=True,
             env=os.environ | {"TQDM_DISABLE": "1"},
         )
-        self.loaded = self._answer()
+
+    def load(self) -> None:
+        """Wait until it has its model."""
+        self._answer()
 
     def steps(self, count: int) -> dict[str, float]:
         """Take so many steps."""
@@ -138,11 +141,12 @@ class Side:
 def compare(size: str, arguments: argparse.Namespace) -> None:
     """One model: medians over interleaved repetitions, and the ratio."""
     tokenizer = build_tokenizer("byte")
-    model: Any = (
-        large(tokenizer)
-        if size == LARGE
-        else build_model(NanoConfig(tokenizer="byte", size=cast(Size, size)), tokenizer)
-    )
+    with torch.device(arguments.device):
+        model: Any = (
+            large(tokenizer)
+            if size == LARGE
+            else build_model(NanoConfig(tokenizer="byte", size=cast(Size, size)), tokenizer)
+        )
     batch = rows(arguments.rows, model.config.vocab_size, arguments.scale)
     lengths = [len(row["prompt"]) + sum(len(turn[0]) + len(turn[1]) for turn in row["turns"]) for row in batch]
     judge(model.to(arguments.device), batch)
@@ -162,6 +166,8 @@ def compare(size: str, arguments: argparse.Namespace) -> None:
         (folder / "settings.json").write_text(json.dumps(settings))
         pythons = {"turnwise": sys.executable, "trl": arguments.trl_python}
         sides = [Side(name, python, folder) for name, python in pythons.items() if python]
+        for side in sides:
+            side.load()
         first = [side.steps(1) for side in sides]
         taken: dict[str, list[dict[str, float]]] = {side.name: [] for side in sides}
         for _ in range(arguments.rounds):

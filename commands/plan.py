@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from ..trainers.planning.estimate import Estimate
 
 UNSURE = (
-    "How sure: activations are within 6 % of the bytes that these layers save on a CPU. No GPU has checked the rest, "
-    "which is arithmetic: expect memory within 15 %, and seconds within a factor of 2."
+    "How sure: activations are within 6 % of the bytes that these layers save on a CPU. Updates of a 0.6B model on one "
+    "H200 took the estimated seconds within 2 % in the mean, and 0.84 times the memory. The rest is arithmetic that no "
+    "GPU has checked: expect seconds of play and transfer within a factor of 2."
 )
 
 

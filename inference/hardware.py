@@ -1,6 +1,6 @@
 """GPUs as their makers describe them, and the settings that suit each: profiles for training and for serving.
 
-No GPU has run any of these settings yet. They are predictions, from arithmetic that ``turnwise plan`` shows.
+They come from arithmetic that ``turnwise plan`` shows; one H200 ran those of training (docs/hardware.md).
 """
 
 from __future__ import annotations

@@ -11,15 +11,20 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from trial import Trial, commit, random_model, random_rows, start
 
+from turnwise.inference.attention import settle
 from turnwise.inference.policy import Sampling
 from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.trainers.critics.backbone_copy import backbone_copy
 from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig
+from turnwise.trainers.learning.head_logprobs import head_logp
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.objective import Objective
+from turnwise.trainers.learning.parallel_config import ParallelConfig
 from turnwise.trainers.learning.reference import Reference
+from turnwise.trainers.learning.sharding import shard_blocks
 from turnwise.trainers.learning.token_logprobs import chosen_logp
 
 EXACT, ROUNDED = 1e-4, 2e-2
@@ -32,7 +37,13 @@ VARIANTS: Mapping[str, tuple[dict[str, Any], float]] = {
     "autocast": ({"autocast": "bfloat16"}, ROUNDED),
     "autocast, recompute": ({"autocast": "bfloat16", "recompute": True}, ROUNDED),
     "autocast, packed": ({"autocast": "bfloat16", "layout": "packed"}, ROUNDED),
+    "autocast, packed, flash": ({"autocast": "bfloat16", "layout": "packed"}, ROUNDED),
+    "autocast, logits in chunks": ({"autocast": "bfloat16", "logits": "chunked"}, ROUNDED),
+    "autocast, compiled": ({"autocast": "bfloat16", "compiled": True}, ROUNDED),
+    "fp32, compiled, recompute": ({"compiled": True, "recompute": True}, EXACT),
+    "fp32, fused AdamW": ({"kind": "adamw-fused"}, EXACT),
 }
+"""Options of the learner and the largest difference; ``flash`` in a name is that kind of attention, on a GPU."""
 
 
 def about(trial: Trial) -> dict[str, Any]:
@@ -77,9 +88,55 @@ def token_logprobs(trial: Trial, dtype: torch.dtype, limit: float) -> dict[str, 
     return {"ok": max(value, slope) < limit, "value": value, "gradient": slope, "limit": limit}
 
 
-def step(trial: Trial, options: Mapping[str, Any], limit: float, wanted: tuple[float, float]) -> dict[str, Any]:
+def output_layer(trial: Trial, dtype: torch.dtype, limit: float) -> dict[str, Any]:
+    """Compare log-probabilities and entropies from hidden states, and both gradients, with 64 bits."""
+    vocabulary, width, places = (9000, 32, 16) if trial.plan else (151_936, 1024, 2048)
+    hidden = torch.randn(places, width, device=trial.device, dtype=dtype)
+    weight = (4 * torch.randn(vocabulary, width, device=trial.device) / width**0.5).to(dtype)
+    ids = torch.randint(vocabulary, (places,), device=trial.device)
+    slopes = torch.randn(2, places, device=trial.device)
+
+    exact = [each.double().requires_grad_() for each in (hidden, weight)]
+    logp = (exact[0] @ exact[1].T / 0.8).log_softmax(-1)
+    wanted = logp.gather(-1, ids[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
+    (slopes[0] * wanted[0] + 0.1 * slopes[1] * wanted[1]).sum().backward()
+    del logp
+    mine = [each.clone().requires_grad_() for each in (hidden, weight)]
+    found = head_logp(mine[0], mine[1], ids, 0.8, entropy_gradient=True)
+    (slopes[0] * found[0] + 0.1 * slopes[1] * found[1]).sum().backward()
+    gaps = {f"value_{n}": relative(now, then) for n, now, then in zip("le", found, wanted, strict=True)}
+    gaps |= {f"gradient_{n}": relative(now.grad, then.grad) for n, now, then in zip("hw", mine, exact, strict=True)}
+    return {"ok": max(gaps.values()) < limit, **gaps, "limit": limit}
+
+
+def relative(found: Any, wanted: Any) -> float:
+    """Return the norm of a difference, divided by that of what is wanted."""
+    return float((found.detach().double() - wanted.detach()).norm() / wanted.detach().norm())
+
+
+def sharded(trial: Trial, wanted: tuple[float, float]) -> dict[str, Any]:
+    """Make an update by FSDP2 in a group of one process, over NCCL on a GPU."""
+    dist.init_process_group(
+        "gloo" if trial.device == "cpu" else "cpu:gloo,cuda:nccl", store=dist.HashStore(), rank=0, world_size=1
+    )
+    try:
+        model = random_model(plan=True).to(trial.device)
+        shard_blocks(model, ParallelConfig(), size=1, device=trial.device, empty=[False])
+        loss, norm = one_step(model, {})
+    finally:
+        dist.destroy_process_group()
+    gaps = [abs(now - then) / max(abs(then), 1e-3) for now, then in zip((loss, norm), wanted, strict=True)]
+    return {"ok": max(gaps) < EXACT, "loss": gaps[0], "grad_norm": gaps[1], "limit": EXACT}
+
+
+def step(
+    trial: Trial, name: str, options: Mapping[str, Any], limit: float, wanted: tuple[float, float]
+) -> dict[str, Any]:
     """Compare the loss and the gradient's norm of one update with those of the CPU."""
-    loss, norm = one_step(random_model(plan=True).to(trial.device), options)
+    model = random_model(plan=True).to(trial.device)
+    if "flash" in name and trial.device == "cuda":
+        settle(model, "flash")
+    loss, norm = one_step(model, options)
     gaps = [abs(now - then) / max(abs(then), 1e-3) for now, then in zip((loss, norm), wanted, strict=True)]
     return {"ok": max(gaps) < limit, "loss": gaps[0], "grad_norm": gaps[1], "limit": limit}
 
@@ -135,11 +192,14 @@ def critic(trial: Trial) -> dict[str, Any]:
 
 
 def reference(trial: Trial) -> dict[str, Any]:
-    """Score rows by a frozen copy here and on the CPU."""
+    """Score rows by a frozen copy here and on the CPU; under autocast, it is at no distance from the learner."""
     rows = random_rows(4, 96, 512)
     cpu, here = (Reference.copy_of(random_model(plan=True).to(device)) for device in ("cpu", trial.device))
     gap = float((here.scored(rows).logp_ref - cpu.scored(rows).logp_ref).abs().max())
-    return {"ok": gap < 1e-3, "value": gap}
+    learner = Learner(random_model(plan=True).to(trial.device), OptimizerConfig(autocast="bfloat16"))
+    same = Reference.copy_of(learner.model, learner.scorer)
+    distance = float((same.scored(rows).logp_ref - learner.logprobs(rows)).abs().max())
+    return {"ok": gap < 1e-3 and distance == 0, "value": gap, "distance_autocast": distance}
 
 
 def sampler_gap(trial: Trial) -> dict[str, Any]:
@@ -148,7 +208,7 @@ def sampler_gap(trial: Trial) -> dict[str, Any]:
     The distribution of the gap is the noise floor of the canary; no limit is set here.
     """
     precision = torch.float32 if trial.plan else torch.bfloat16
-    model = random_model(plan=trial.plan).to(trial.device, precision)
+    model = random_model(plan=trial.plan, device=trial.device).to(precision)
     policy = TransformersPolicy(model, context_length=1024)
     count, size = (4, 8) if trial.plan else (16, 64)
 
@@ -179,9 +239,12 @@ def main() -> None:
     trial.check("machine", partial(about, trial))
     trial.check("token log-probabilities, fp32", partial(token_logprobs, trial, torch.float32, 1e-5))
     trial.check("token log-probabilities, bf16", partial(token_logprobs, trial, torch.bfloat16, 1e-2))
+    trial.check("output layer, fp32", partial(output_layer, trial, torch.float32, 1e-5))
+    trial.check("output layer, bf16", partial(output_layer, trial, torch.bfloat16, 2e-2))
     wanted = one_step(random_model(plan=True), {})
     for name, (options, limit) in VARIANTS.items():
-        trial.check(f"update, {name}", partial(step, trial, options, limit, wanted))
+        trial.check(f"update, {name}", partial(step, trial, name, options, limit, wanted))
+    trial.check("update, FSDP2", partial(sharded, trial, wanted))
     trial.check("update, LoRA", partial(lora, trial))
     trial.check("checkpoint and resume", partial(resumed, trial))
     trial.check("critic of tokens", partial(critic, trial))

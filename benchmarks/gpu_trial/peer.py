@@ -24,7 +24,7 @@ def compared(trial: Trial, *words: str) -> dict[str, Any]:
     if trial.plan:
         command += ["--sizes", "0.1M", "--rows", "2", "--rounds", "1", "--steps", "1"]
     else:
-        command += ["--sizes", "0.5B", "--dtype", "bfloat16", "--rows", "8", "--scale", "8", "--rounds", "3"]
+        command += ["--sizes", "0.5B", "--dtype", "bfloat16", "--rows", "8", "--scale", "8", "--rounds", "4"]
         python = python or ""
     done = subprocess.run(
         [*command, *(["--trl-python", python] if python else [])], capture_output=True, text=True, check=False
@@ -38,10 +38,11 @@ def compared(trial: Trial, *words: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compare without and with TRL's default, gradient checkpointing."""
+    """Compare plainly, with our layers compiled, and with TRL's default, gradient checkpointing, on both sides."""
     trial = start("peer")
     trial.check("against TRL", partial(compared, trial))
     if not trial.plan:
+        trial.check("against TRL, compiled", partial(compared, trial, "--options", '{"compiled": true}'))
         trial.check("against TRL, recomputation on both sides", partial(compared, trial, *RECOMPUTED))
 
 

@@ -26,6 +26,7 @@ from turnwise.inference.policy import Sampling
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.launch.process import FILES, IPC, ServerOptions, VllmProcess
 from turnwise.inference.serving.remote_policy import RemotePolicy
+from turnwise.inference.serving.server import Pause
 from turnwise.trainers.learning.scorer import Scorer
 from turnwise.trainers.weights.canary_prompts import Questions
 from turnwise.trainers.weights.ipc import Ipc
@@ -56,13 +57,14 @@ class Card:
         self.process: VllmProcess | None = None
         self.options: ServerOptions | None = None
         self.context = 1024 if trial.plan else 16_384
+        self.usual: dict[str, Any] = {"transfer": FILES if trial.plan else IPC}
 
     def server(self, **changes: Any) -> VllmProcess:
         """Return a server with these options, started unless it runs already."""
         if self.python is None:
             raise SkippedError("no vLLM here: install it, or name its interpreter in VLLM_PYTHON")
         plan = self.trial.plan
-        settings: dict[str, Any] = {"context_length": self.context, "transfer": FILES}
+        settings: dict[str, Any] = {"context_length": self.context, **self.usual}
         if plan:
             settings |= {"max_seqs": 16}
         else:
@@ -84,7 +86,7 @@ class Card:
     def model(self) -> Path:
         """Return the folder of the random model, written once, whose tokenizer has a word for almost every id."""
         if not (self.folder / "config.json").is_file():
-            model = random_model(plan=self.trial.plan)
+            model = random_model(plan=self.trial.plan, device=self.trial.device)
             size = model.config.vocab_size
             tokenizer = build_tokenizer("word", [" ".join(f"w{n}" for n in range(size - 64))], vocab_size=size - 64)
             assert len(tokenizer) <= size
@@ -111,11 +113,13 @@ def free_gib() -> float:
     return torch.cuda.mem_get_info()[0] / GIB
 
 
-def started(card: Card) -> dict[str, Any]:
-    """Start a server on the card."""
+def started(card: Card, **usual: Any) -> dict[str, Any]:
+    """Start the server of the next checks on the card; if it fails, they have the one before."""
     before = free_gib() if card.trial.device == "cuda" else 0.0
+    card.model()
     began = time.perf_counter()
-    card.server()
+    card.server(**usual)
+    card.usual |= usual
     found = {"start_seconds": time.perf_counter() - began}
     return found | ({"taken_gib": before - free_gib()} if card.trial.device == "cuda" else {})
 
@@ -131,7 +135,7 @@ def sync_of(card: Card, server: VllmProcess, backend: Any = None, *, sleep: int 
     scorer = Scorer(autocast=torch.bfloat16 if rounded else None)
     dtypes = ["float32", "bfloat16"] if rounded else ["float32"]
     asked = Questions.of(tokenizer, context_length=card.context, temperature=1.0, dtypes=dtypes, scorer=scorer)
-    return model, WeightSync(policy, Native(policy, backend or files), model, asked, sleep=sleep)
+    return model, WeightSync(policy, Native(policy, backend or files, mode=Pause.WAIT), model, asked, sleep=sleep)
 
 
 def move(model: Any, rate: float = 1e-6) -> None:
@@ -185,9 +189,10 @@ def trained(card: Card, name: str, *words: str, python: str = sys.executable, ch
     """Take steps of LOOP on echo episodes, and return the seconds of each part of the last one."""
     plan, out = card.trial.plan, card.trial.out / "runs" / name
     turns, size = (2, 4) if plan else (20, 200)
-    tasks, attempts = (1, 2) if plan else (8, 8)
+    tasks, attempts = (1, 2) if plan else (4, 8)
     limits = [f"tasks_per_step={tasks}", f"group_size={attempts}", f"agent.max_tokens={size}"]
     fixed = ["eval.episodes=0", "tensorboard=false", "progress=false", "optimizer.lr=1e-6", "agent.show_tools=false"]
+    fixed += ["server.pause=wait"] if name == "loop" else []
     words_all = [f"env={ECHO}", f"model={card.model()}", f"out={out}", f"device={card.trial.device}", *limits, *fixed]
     environment = os.environ | {"TRIAL_TURNS": str(turns), "TRIAL_WORDS": str(size), "TRIAL_VOCABULARY": "400"}
     done = subprocess.run(
@@ -210,7 +215,7 @@ def trained(card: Card, name: str, *words: str, python: str = sys.executable, ch
 def looped(card: Card) -> dict[str, Any]:
     """Train over the server."""
     url = card.server().url
-    return trained(card, "loop", f"steps={1 if card.trial.plan else 3}", f'server.urls=["{url}"]')
+    return trained(card, "loop", f"steps={1 if card.trial.plan else 2}", f'server.urls=["{url}"]')
 
 
 def engine_resumed(card: Card) -> dict[str, Any]:
@@ -229,7 +234,7 @@ def slept(card: Card) -> dict[str, Any]:
     """Put a server to sleep and wake it, at both levels, with weights and canary after each."""
     only_on_a_gpu(card.trial, "vLLM sleeps")
     found: dict[str, Any] = {}
-    server = card.server(sleep=True)
+    server = card.server()
     for level in (1, 2):
         model, transfer = sync_of(card, server, sleep=level)
 
@@ -254,7 +259,7 @@ def by_ipc(card: Card) -> dict[str, Any]:
     """Send weights through a buffer that the server on the same card reads."""
     only_on_a_gpu(card.trial, "CUDA IPC")
     backend = Ipc(torch.device("cuda", 0), dtype=torch.bfloat16)
-    model, transfer = sync_of(card, card.server(transfer=IPC), backend)
+    model, transfer = sync_of(card, card.server(), backend)
     seconds = []
 
     async def send() -> None:
@@ -269,9 +274,10 @@ def by_ipc(card: Card) -> dict[str, Any]:
 
 
 def graphs(card: Card) -> dict[str, Any]:
-    """Sample with CUDA graphs."""
+    """Start a server with CUDA graphs that can sleep."""
     only_on_a_gpu(card.trial, "CUDA graphs")
-    return sampled(card, 64, eager=False)
+    card.usual = {"transfer": FILES}  # what stays if it does not start
+    return started(card, eager=False, sleep=True)
 
 
 def unless_skipped(check: Any) -> dict[str, Any]:
@@ -287,13 +293,14 @@ def main() -> None:
     """Run the checks: those of one server first, then those that start another."""
     trial = start("serving")
     card = Card(trial)
-    checks: dict[str, Any] = {"start": partial(started, card), "canary": partial(canary, card)}
+    checks: dict[str, Any] = {"start": partial(started, card), "weights by CUDA IPC": partial(by_ipc, card)}
+    checks["tokens/s, 64 requests, eager"] = partial(sampled, card, 4 if trial.plan else 64)
+    checks["start, CUDA graphs"] = partial(graphs, card)
+    checks["canary"] = partial(canary, card)
     for requests in (4,) if trial.plan else (16, 64, 128):
         checks[f"tokens/s, {requests} requests"] = partial(sampled, card, requests)
-    checks["LOOP, echo episodes"] = partial(looped, card)
     checks["sleep and wake"] = partial(slept, card)
-    checks["weights by CUDA IPC"] = partial(by_ipc, card)
-    checks["tokens/s, 64 requests, CUDA graphs"] = partial(graphs, card)
+    checks["LOOP, echo episodes"] = partial(looped, card)
     checks["engine, then resume"] = partial(engine_resumed, card)
     try:
         for name, check in checks.items():

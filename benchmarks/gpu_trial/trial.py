@@ -44,7 +44,7 @@ class Trial:
         try:
             found = {"ok": True, **measure()}
         except torch.cuda.OutOfMemoryError as error:
-            found = {"ok": True, "oom": True, "note": str(error).partition("\n")[0]}
+            found = {"ok": True, "oom": True, "note": str(error).partition(".")[0]}
         except Exception as error:
             traceback.print_exc()
             found = {"ok": False, "note": f"{type(error).__name__}: {error}".partition("\n")[0]}
@@ -87,8 +87,11 @@ def commit() -> str:
     return done.stdout.strip() or "?"
 
 
-def random_model(*, plan: bool, seed: int = 0) -> Any:
-    """Return a random Qwen3 of 0.6B (a tiny one for the plan), whose logits have the deviation ``SIGMA``."""
+def random_model(*, plan: bool, seed: int = 0, device: str = "cpu") -> Any:
+    """Return a random Qwen3 of 0.6B (a tiny one for the plan), whose logits have the deviation ``SIGMA``.
+
+    It is made on ``device``, where it costs a second on a GPU; only on a CPU do its weights depend on the seed alone.
+    """
     shape: dict[str, int] = (
         {"hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 512, "intermediate_size": 128}
         if plan
@@ -107,8 +110,8 @@ def random_model(*, plan: bool, seed: int = 0) -> Any:
         **shape, **heads, tie_word_embeddings=True, max_position_embeddings=40_960, eos_token_id=0, pad_token_id=0
     )
     torch.manual_seed(seed)
-    model: Any = Qwen3ForCausalLM(config).eval()
-    with torch.no_grad():
+    with torch.no_grad(), torch.device(device):
+        model: Any = Qwen3ForCausalLM(config).eval()
         sample = model(torch.randint(1, config.vocab_size, (1, 64))).logits
         model.model.norm.weight.mul_(SIGMA / float(sample.std()))
     return model

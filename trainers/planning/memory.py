@@ -17,7 +17,7 @@ GIB = 2**30
 CONTEXT_BYTES = int(0.8 * GIB)
 """A CUDA context and the libraries' work space."""
 SLACK = 1.05
-"""Factor for memory that the allocator holds and cannot use. Not measured on a GPU yet."""
+"""Factor for memory that the allocator holds and cannot use: a guess."""
 SCRATCH = 3 * (1 << 26)
 """Temporary arrays of a chunk of the softmax of whole logits: see ``token_logprobs.CHUNK``."""
 MOMENTS = 8

@@ -86,7 +86,7 @@ def profile_remark(hardware: HardwareConfig) -> str:
     if not hardware.chosen:
         return ""
     settings = ", ".join(f"{name}={_shown(value)}" for name, value in hardware.chosen.items())
-    return f"hardware profile {hardware.profile}, predicted and not measured on a GPU yet: {settings}"
+    return f"hardware profile {hardware.profile} (docs/hardware.md says what was measured): {settings}"
 
 
 @contextmanager

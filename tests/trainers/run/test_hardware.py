@@ -83,7 +83,7 @@ def test_an_engine_is_given_its_limits_only_where_there_is_one() -> None:
 def test_what_was_chosen_is_reported_and_survives_being_written_and_read() -> None:
     found = on("h100")
     said = profile_remark(found.hardware)
-    assert "hardware profile h100, predicted and not measured on a GPU yet: optimizer.autocast=bfloat16" in said
+    assert "hardware profile h100 (docs/hardware.md says what was measured): optimizer.autocast=bfloat16" in said
     assert "optimizer.recompute=true" in said
     again = LoopConfig.model_validate(json.loads(found.model_dump_json()))
     assert again == found
