@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +16,8 @@ from ..envs.messages import Observation
 from ..tasks.spec import TaskSpec
 from .episode_state import HostProvider
 from .hosts import Host
+from .recent import RecentSeconds
 
-ENOUGH = 100
-"""Number of resets before their 99th percentile counts."""
-RECENT = 1000
-"""Number of the newest resets that it is taken of."""
 SHARE = 0.02
 """Largest share of resets that get a rival. When all become slow at once, more resets would make it worse."""
 
@@ -35,19 +31,17 @@ class ResetWatch:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._recent: deque[float] = deque(maxlen=RECENT)
+        self._recent = RecentSeconds()
         self.started = self.hedged = self.won = 0
         """Resets so far, those that got a rival, and those that the rival won."""
 
     def note(self, seconds: float) -> None:
         """Note the duration of a reset that succeeded."""
-        self._recent.append(seconds)
+        self._recent.note(seconds)
 
     def quantile(self, share: float) -> float | None:
         """Return a quantile of the recent durations; ``None`` while there are too few."""
-        if len(self._recent) < ENOUGH:
-            return None
-        return sorted(self._recent)[round(share * (len(self._recent) - 1))]
+        return self._recent.quantile(share) if self._recent.enough else None
 
     def claim(self) -> bool:
         """Claim a rival for one reset; return whether there is one left."""

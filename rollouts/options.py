@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 
@@ -12,6 +12,16 @@ from ..errors import UsageError
 Isolation = Literal["auto", "inline", "thread", "process"]
 ENV_TIMEOUT = 120.0
 """Default time in seconds that an environment has for one call."""
+
+
+def _no_debts(resources: dict[str, float]) -> dict[str, float]:
+    if wrong := [name for name, amount in resources.items() if amount < 0]:
+        raise ValueError(f"{wrong[0]} is below 0")
+    return resources
+
+
+Resources = Annotated[dict[str, float], pydantic.AfterValidator(_no_debts)]
+"""Resources of Ray by name."""
 
 
 class RunOptions(Config):
@@ -62,7 +72,7 @@ class RolloutsConfig(Config):
     worker_memory: float | None = pydantic.Field(default=None, gt=0)
     """Bytes of memory that a worker and the processes below it may use (default: no limit). One that uses more plays
     its episodes to their end, and another takes its place."""
-    resources: dict[str, float] = pydantic.Field(default_factory=lambda: {"CPU": 1.0})
+    resources: Resources = pydantic.Field(default_factory=lambda: {"CPU": 1.0})
     """Resources that a worker occupies: ``CPU``, ``GPU``, ``memory`` (bytes), or names that your cluster declares."""
     runtime_env: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Ray's ``runtime_env`` of the workers, such as ``working_dir``, ``py_modules`` or ``env_vars``."""
@@ -73,13 +83,14 @@ class RolloutsConfig(Config):
     worker_timeout: float = pydantic.Field(default=120.0, gt=0)
     """Seconds without a sign of life after which a worker is killed, and its episodes are played by others."""
 
-    @pydantic.field_validator("resources")
-    @classmethod
-    def _positive(cls, resources: dict[str, float]) -> dict[str, float]:
-        wrong = [name for name, amount in resources.items() if amount < 0]
-        if wrong:
-            raise ValueError(f"{wrong[0]} is below 0")
-        return resources
+    @pydantic.model_validator(mode="after")
+    def _one_number(self) -> Self:
+        if self.workers_per_node is not None and self.workers != type(self).model_fields["workers"].default:
+            raise ValueError(
+                f"workers = {self.workers} in all and workers_per_node = {self.workers_per_node} are two numbers of "
+                "workers; leave one out"
+            )
+        return self
 
 
 def run_options(**fields: Any) -> RunOptions:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pydantic
 import pytest
 
 from turnwise.rollouts.engine import pool_of
 from turnwise.rollouts.options import RolloutsConfig
+from turnwise.trainers.run.ray_servers import RayServersConfig
 
 
 @pytest.mark.parametrize(
@@ -26,3 +30,25 @@ def test_settings_of_ray_without_ray_are_reported(
     pool_of(RolloutsConfig.model_validate(settings), "turnwise/Maze-v0")
     found = [record.getMessage().partition("no effect: ")[2].split(", ") for record in caplog.records]
     assert found == ([named] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"workers": 8, "workers_per_node": 4}, "workers = 8 in all and workers_per_node = 4 are two numbers"),
+        ({"resources": {"CPU": -1.0}}, "CPU is below 0"),
+    ],
+)
+def test_settings_that_contradict_themselves_are_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(pydantic.ValidationError, match=said):
+        RolloutsConfig(engine="ray", **settings)
+
+
+def test_a_stored_configuration_names_both_numbers() -> None:
+    stored = RolloutsConfig(engine="ray", workers_per_node=4).model_dump()
+    assert RolloutsConfig(**stored).workers_per_node == 4
+
+
+def test_servers_on_ray_refuse_a_negative_resource_too() -> None:
+    with pytest.raises(pydantic.ValidationError, match="GPU is below 0"):
+        RayServersConfig(resources={"GPU": -1.0})

@@ -14,9 +14,10 @@ from turnwise.agents.scripted import OracleAgent
 from turnwise.envs.registry import make
 from turnwise.errors import EnvironmentFailedError
 from turnwise.rollouts.episode import Outcome
-from turnwise.rollouts.hedging import ENOUGH, SHARE, ResetWatch, open_hedged
+from turnwise.rollouts.hedging import SHARE, ResetWatch, open_hedged
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
+from turnwise.rollouts.recent import ENOUGH
 from turnwise.rollouts.runner import run_episodes
 
 ENV = "turnwise/Maze-v0"

@@ -19,6 +19,7 @@ from ...inference.serving.launch.host import FRUITLESS, HostOptions, HostState, 
 from ...inference.serving.launch.process import ServerOptions
 from ...inference.serving.placed import PlacedServer
 from ...rollouts.engine import require_ray
+from ...rollouts.options import Resources
 from ..learning.lora import adapted, merged
 from ..learning.parallel import ProcessGroup, gather_on_main
 from .own_engine import EngineConfig
@@ -34,7 +35,7 @@ class RayServersConfig(EngineConfig):
 
     replicas: int = pydantic.Field(default=1, ge=1)
     """Number of servers."""
-    resources: dict[str, float] = pydantic.Field(default_factory=lambda: {"GPU": 1.0})
+    resources: Resources = pydantic.Field(default_factory=lambda: {"GPU": 1.0})
     """Resources that a server occupies: ``GPU``, ``CPU`` (for vLLM's CPU build), ``memory`` (bytes), or names that your
     cluster declares. With several GPUs, say in ``extra`` how to use them."""
     address: str = "local"
