@@ -145,13 +145,13 @@ def move(model: Any, rate: float = 1e-6) -> None:
             parameter.add_(rate * torch.randn_like(parameter).sign())
 
 
-def canary(card: Card) -> dict[str, Any]:
+def sent(card: Card, times: int, backend: Any = None) -> dict[str, Any]:
     """Send weights again and again: how far do both sides differ, and does the canary warn without a reason?"""
-    model, transfer = sync_of(card, card.server())
+    model, transfer = sync_of(card, card.server(), backend)
     gaps: list[Mapping[str, float]] = []
 
     async def send() -> None:
-        for version in range(3 if card.trial.plan else 20):
+        for version in range(3 if card.trial.plan else times):
             await transfer.send(version)
             gaps.append(dict(transfer.metrics))
             move(model)
@@ -258,19 +258,7 @@ def slept(card: Card) -> dict[str, Any]:
 def by_ipc(card: Card) -> dict[str, Any]:
     """Send weights through a buffer that the server on the same card reads."""
     only_on_a_gpu(card.trial, "CUDA IPC")
-    backend = Ipc(torch.device("cuda", 0), dtype=torch.bfloat16)
-    model, transfer = sync_of(card, card.server(), backend)
-    seconds = []
-
-    async def send() -> None:
-        for version in range(5):
-            await transfer.send(version)
-            seconds.append(transfer.metrics["sync/paused_seconds"])
-            move(model)
-        await transfer.close()
-
-    asyncio.run(send())
-    return {"send_seconds": sorted(seconds)[2], "gap_mean": transfer.metrics["canary/gap_mean"]}
+    return sent(card, 20, Ipc(torch.device("cuda", 0), dtype=torch.bfloat16))
 
 
 def graphs(card: Card) -> dict[str, Any]:
@@ -296,7 +284,7 @@ def main() -> None:
     checks: dict[str, Any] = {"start": partial(started, card), "weights by CUDA IPC": partial(by_ipc, card)}
     checks["tokens/s, 64 requests, eager"] = partial(sampled, card, 4 if trial.plan else 64)
     checks["start, CUDA graphs"] = partial(graphs, card)
-    checks["canary"] = partial(canary, card)
+    checks["weights through files"] = partial(sent, card, 5)
     for requests in (4,) if trial.plan else (16, 64, 128):
         checks[f"tokens/s, {requests} requests"] = partial(sampled, card, requests)
     checks["sleep and wake"] = partial(slept, card)

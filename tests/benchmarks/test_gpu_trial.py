@@ -61,7 +61,7 @@ def test_the_plan_of_serving_runs_on_the_real_vllm(tmp_path: Path) -> None:
     done = trial("--plan", "--parts", "serving", "--out", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr + (tmp_path / "serving.log").read_text()
     lines = {line["name"]: line for line in map(json.loads, (tmp_path / "lines.jsonl").read_text().splitlines())}
-    assert lines["canary"]["warnings"] == 0
+    assert lines["weights through files"]["warnings"] == 0
     assert lines["LOOP, echo episodes"]["learn"] > 0
     assert lines["engine, then resume"]["resumed"]
     assert lines["sleep and wake"]["note"] == "vLLM sleeps: on a GPU only"
