@@ -352,9 +352,11 @@ def three_updates(
         pytest.param(
             2, False, {}, {"layout": "packed", "logits": "chunked", "recompute": True}, marks=pytest.mark.shift
         ),
+        pytest.param(2, True, {}, {"compiled": True, "recompute": True}, marks=pytest.mark.shift),
     ],
-    ids=["replicas", "lora", "offload", "replicas and shards", "packed and chunked"],
+    ids=["replicas", "lora", "offload", "replicas and shards", "packed and chunked", "compiled"],
 )
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
 def test_many_processes_learn_what_one_does(
     tmp_path: Path,
     size: int,
