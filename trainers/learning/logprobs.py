@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -74,7 +74,7 @@ def score(
         UsageError: the layout is packed, and the model takes no ``position_ids``; or the output layer is not a plain
             one, and ``logits`` or ``head`` need one.
     """
-    device = next(model.parameters()).device
+    device, temperature = next(model.parameters()).device, temperature or 1.0
     layer = _plain_layer(model, logits, head)
     chunked = layer is not None and logits != "whole" and (logits == "chunked" or layer.out_features >= LARGE)
     arguments, place_N = _arguments(model, rows, layout, every_position=chunked)
@@ -84,22 +84,20 @@ def score(
         assert layer is not None
         dtype, hidden_NH = head or autocast or layer.weight.dtype, hidden_BLH.flatten(0, 1)[place_N]
         options: dict[str, Any] = {"bias_V": layer.bias, "dtype": dtype, "entropy_gradient": entropy_gradient}
-        return torch.stack(head_logp(hidden_NH, layer.weight, ids_N, temperature or 1.0, **options))
+        return torch.stack(head_logp(hidden_NH, layer.weight, ids_N, temperature, **options))
 
     instead = measured if chunked else None if head is None else _product_in(layer, head)
-    apart: AbstractContextManager[Any] = rows_apart(model, row_lengths(rows)) if layout == "packed" else nullcontext({})
     standing_in: AbstractContextManager[None] = (
         replaced(layer, instead) if layer is not None and instead is not None else nullcontext()
     )
-    with autocast_to(autocast, device), standing_in, _running(model, compiled), apart as separating:
+    with autocast_to(autocast, device), standing_in, _running(model, rows, layout, compiled) as separating:
         found = model(**arguments, **separating).logits
     if chunked:
         logp_N, entropy_N = found.unbind()
         entropy_N = entropy_N if entropy_gradient else entropy_N.detach()
     else:
-        logp_N, entropy_N = chosen_logp(
-            found.flatten(0, 1), place_N, ids_N, temperature or 1.0, entropy_gradient=entropy_gradient
-        )
+        found_PV, gradient = found.flatten(0, 1), entropy_gradient
+        logp_N, entropy_N = chosen_logp(found_PV, place_N, ids_N, temperature, entropy_gradient=gradient)
     blank = torch.zeros(len(rows), device=device)
     return Scores(blank.masked_scatter(mask, logp_N), blank.masked_scatter(mask, entropy_N))
 
@@ -154,8 +152,13 @@ def _plain_layer(model: Any, logits: Logits, head: torch.dtype | None) -> nn.Lin
     return layer
 
 
-def _running(model: Any, compiled: bool) -> AbstractContextManager[None]:
-    return layers_as(model, compiled=True) if compiled else nullcontext()
+@contextmanager
+def _running(model: Any, rows: Rows, layout: Layout, compiled: bool) -> Iterator[dict[str, Any]]:
+    """Yield arguments that keep packed rows apart, and run layers as compiled code if wanted, within the block."""
+    running = layers_as(model, compiled=True) if compiled else nullcontext()
+    apart: AbstractContextManager[Any] = rows_apart(model, row_lengths(rows)) if layout == "packed" else nullcontext({})
+    with running, apart as separating:
+        yield separating
 
 
 def _product_in(layer: nn.Linear | None, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
@@ -189,11 +192,8 @@ def hidden_states(
     """
     device = next(backbone.parameters()).device
     inputs, place_N, _ = _laid_out(rows, layout)
-    apart: AbstractContextManager[Any] = (
-        rows_apart(backbone, row_lengths(rows)) if layout == "packed" else nullcontext({})
-    )
     arguments = {name: each.to(device) for name, each in inputs.items()}
-    with autocast_to(autocast, device), _running(backbone, compiled), apart as separating:
+    with autocast_to(autocast, device), _running(backbone, rows, layout, compiled) as separating:
         found = backbone(**arguments, **separating, use_cache=False).last_hidden_state
     hidden_NH: Tensor = found.flatten(0, 1)[place_N.to(device)]
     return hidden_NH
