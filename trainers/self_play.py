@@ -81,7 +81,8 @@ class SelfPlayTrainer(Trainer[SelfPlayConfig]):
         await self.game.aclose()
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
-        return await self.run.learn(partial(iterate, self.config, self.run.learner, groups, version=self.run.step))
+        how = {"version": self.run.step, "observe": self.run.record_learning}
+        return await self.run.learn(partial(iterate, self.config, self.run.learner, groups, **how))
 
 
 def train(config: SelfPlayConfig) -> RunResult:
