@@ -22,6 +22,7 @@ from . import live
 from .comparison import Side, comparison
 from .episode import image_at, load, place_of, text_at, to_json, token_texts
 from .episode_index import EpisodeIndex, Snapshot
+from .learned import learned
 from .metrics import over_seeds
 from .queries import Query, Searcher, page
 from .recordings import shots_of
@@ -145,9 +146,9 @@ class Routes:
 
     def episode(self, id: str, store: str, episode: str) -> Response:
         """Show an episode."""
-        recorded = self._episode(id, store, episode)
-        found = to_json(recorded, self._tokens(id, store), shots_of(recorded, self._store(id, store)[0].path))
-        noted = read_annotations(self._store(id, store)[0].path).get(episode)
+        recorded, folder = self._episode(id, store, episode), self._store(id, store)[0].path
+        found = to_json(recorded, self._tokens(id, store), shots_of(recorded, folder), learned(folder, recorded))
+        noted = read_annotations(folder).get(episode)
         return as_json(found | {"task": exact(found["task"]), "annotation": noted and noted.to_json()})
 
     def tree(self, id: str, store: str, episode: str) -> Response:
