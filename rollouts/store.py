@@ -47,6 +47,8 @@ MANIFEST = "_manifest.json"
 LOCK = "_lock"
 UNFINISHED = "_writing.parquet"
 DISCARDED = "_discarded"
+TEXT_INDEX = "_texts.index"
+"""Name of the index of texts that ``turnwise view --index`` keeps beside the parts."""
 
 
 class EpisodeStore:
@@ -61,7 +63,7 @@ class EpisodeStore:
         flush_seconds: an episode that arrives this long after the first pending one triggers a flush, so that slow
             episodes do not wait for ``flush_every`` of them.
         run: description of the run (environment, seed, policy, …), JSON-able. An existing store must agree.
-        overwrite: whether to remove an existing store's episodes, annotations and learner's numbers, whatever run they
+        overwrite: whether to remove an existing store's episodes with all that lies beside them, whatever run they
             belong to.
 
     Raises:
@@ -87,7 +89,7 @@ class EpisodeStore:
         self._lock = _locked(self.path)
         try:
             if overwrite:
-                named = (self.path / name for name in (MANIFEST, DISCARDED, ANNOTATIONS))
+                named = (self.path / name for name in (MANIFEST, DISCARDED, ANNOTATIONS, TEXT_INDEX))
                 for file in (*parts(self.path), *record_files(self.path), *named):
                     file.unlink(missing_ok=True)
             self.run = _agreed(self.path, run)

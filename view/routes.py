@@ -17,7 +17,7 @@ from ..errors import StoreError, UsageError
 from ..evals.curves import read_run
 from ..rollouts.annotations import read_annotations
 from ..rollouts.episode import Episode
-from ..rollouts.store import run_of
+from ..rollouts.store import TEXT_INDEX, run_of
 from . import live
 from .comparison import Side, comparison
 from .episode import image_at, load, place_of, text_at, to_json, token_texts
@@ -55,10 +55,11 @@ class Routes:
 
     Args:
         runs: the runs to show.
+        index: whether to keep the index of texts beside each store that is searched.
     """
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def __init__(self, runs: Runs, *, index: bool = False) -> None:
+        self._runs, self._index = runs, index
         self._stores: dict[Path, tuple[EpisodeIndex, Searcher]] = {}
         self._lock = threading.Lock()
 
@@ -195,7 +196,9 @@ class Routes:
         if path is None:
             raise HTTPException(404, "this run has no such episodes")
         with self._lock:
-            return self._stores.setdefault(path, (EpisodeIndex(path), Searcher()))
+            if path not in self._stores:
+                self._stores[path] = EpisodeIndex(path), Searcher(path / TEXT_INDEX if self._index else None)
+            return self._stores[path]
 
     def store_of(self, id: str, store: str, episode: str) -> Path:
         """Return the folder of the store that has an episode."""

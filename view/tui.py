@@ -17,6 +17,7 @@ from ..envs.messages import Observation
 from ..errors import TurnwiseError
 from ..evals.sample_episodes import pieces, speaker
 from ..rollouts.episode import Episode
+from ..rollouts.store import TEXT_INDEX
 from .episode import load, place_of, said
 from .episode_index import EpisodeIndex
 from .learned import Learned, learned
@@ -102,7 +103,8 @@ class RunsScreen(Screen[None]):
             return
         path = self._runs.store(run.id, run.stores[0])
         if path is not None:
-            self.app.push_screen(EpisodesScreen(run.name, EpisodeIndex(path)))
+            kept = path / TEXT_INDEX if isinstance(self.app, Viewer) and self.app.index else None
+            self.app.push_screen(EpisodesScreen(run.name, EpisodeIndex(path), Searcher(kept)))
 
 
 def _cells(run: RunInfo) -> dict[str, Text]:
@@ -128,9 +130,9 @@ class EpisodesScreen(Screen[None]):
         *BACK,
     ]
 
-    def __init__(self, name: str, index: EpisodeIndex) -> None:
+    def __init__(self, name: str, index: EpisodeIndex, searcher: Searcher) -> None:
         super().__init__()
-        self._heading, self._index, self._searcher = name, index, Searcher()
+        self._heading, self._index, self._searcher = name, index, searcher
         self._text, self._start_at, self._last = "", 0, Page([], 0, 0, 0, {}, ())
         self._looking = asyncio.Lock()
 
@@ -271,11 +273,12 @@ class Viewer(App[None]):
 
     Args:
         runs: the runs to show.
+        index: whether to keep the index of texts beside each store that is searched.
     """
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, *, index: bool = False) -> None:
         super().__init__()
-        self._runs = runs
+        self._runs, self.index = runs, index
 
     def on_mount(self) -> None:
         """Begin with the list of runs."""
