@@ -1,4 +1,4 @@
-"""What the learner computed about stored episodes: advantage and entropy per token, the critic's value per turn.
+"""The learner's numbers for stored episodes: advantage and entropy per token, the critic's value per turn.
 
 A training run writes these files beside the parts of its store, since the numbers exist only after the episodes::
 

@@ -94,8 +94,9 @@ class LoopTrainer(Trainer[LoopConfig]):
         return await self.run.collect(self.config.tasks_per_step, self.config.group_size)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
-        how = {"version": self.run.step, "observe": self.run.record_learning}
-        return await self.run.learn(partial(iterate, self.config, self.run.learner, groups, **how))
+        run = self.run
+        observed = partial(iterate, observe=run.record_learning)
+        return await run.learn(partial(observed, self.config, run.learner, groups, version=run.step))
 
 
 def train(config: LoopConfig) -> RunResult:

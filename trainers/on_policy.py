@@ -205,7 +205,7 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
             final_prompt(episode)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
-        how = {"version": self.run.step, "observe": self.run.record_learning}
+        how: dict[str, Any] = {"version": self.run.step, "observe": self.run.record_learning}
         return await self.run.learn(partial(iterate, self.config, self.parts, groups, **how))
 
 

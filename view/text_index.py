@@ -1,7 +1,7 @@
 """An index of a store's texts: each part is decoded once, and every later search only compares bytes.
 
-Without a file to keep, the index is in a temporary file without a name, which is gone when the viewer ends. With one,
-it lies beside the parts as ``_texts.index``, and later viewers use it. The file is a line of text (``MAGIC``), then for
+Without a file to keep, the index is in a temporary file without a name, which ends with the viewer. With one, it
+lies beside the parts as ``_texts.index``, and later viewers use it. The file is a line of text (``MAGIC``), then for
 each part a line of JSON (name, size and time of the part, ends of its episodes) and the joined texts themselves (see
 ``part_texts``). A part that was written again since gets a new entry, and the old one is ignored.
 """
@@ -40,7 +40,7 @@ def key_of(file: Path) -> Key:
     """Return the key of a part as it is now.
 
     Raises:
-        OSError: The part is gone.
+        OSError: The part does not exist any more.
     """
     found = file.stat()
     return file.name, found.st_size, found.st_mtime_ns

@@ -269,3 +269,16 @@ def test_tokens_show_what_the_learner_knew(visit: Open, tmp_path: Path) -> None:
     assert page.locator("select[aria-label='Color tokens by'] option").count() == 2, (
         "nothing is offered that is not stored"
     )
+
+
+def test_four_clicks_lead_from_the_runs_to_why_an_episode_failed(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/eval')")  # one
+    page.select_option("select[aria-label='Solved']", "false")  # two
+    page.wait_for_selector("p[role=status]:text-matches('of 120 episodes')")
+    page.wait_for_selector("tbody tr:has-text('not solved')")
+    follow(page, "tbody tr a:text-is('t0')")  # three
+    assert "✗ reached" in page.inner_text(".checks"), "which check failed"
+    assert "go north" in page.inner_text("[data-turn='0'] .message.assistant"), "what the agent did"
+    page.click("button:text-is('Tokens')")  # four
+    assert "probability 67.0 %" in (page.get_attribute("[data-turn='0'] .token:nth-child(2)", "title") or "")

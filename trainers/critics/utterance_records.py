@@ -1,4 +1,4 @@
-"""The judgment of a critic over utterances on kept episodes: value per turn, and the advantage of what was said."""
+"""The judgment of a critic over utterances on kept episodes: value per turn, and the advantage of each utterance."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor
 
 from ...rollouts.episode import Episode
@@ -42,5 +41,10 @@ def records_of(
 def _turn(rows: Rows, value_T: Tensor | None, place_N: Tensor) -> LearnerTurn:
     """Return the numbers of the tokens at these places, which are one turn's in order."""
     value = float(value_T[place_N[0]]) if value_T is not None and place_N.numel() else None
-    columns = (rows.advantage, rows.entropy, rows.logp_old)
-    return LearnerTurn(*(tuple(torch.Tensor.tolist(column[place_N].float())) for column in columns), value=value)
+    return LearnerTurn(
+        _numbers(rows.advantage, place_N), _numbers(rows.entropy, place_N), _numbers(rows.logp_old, place_N), value
+    )
+
+
+def _numbers(column_T: Tensor, place_N: Tensor) -> tuple[float, ...]:
+    return tuple(column_T[place_N].tolist())
