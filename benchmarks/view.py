@@ -1,9 +1,12 @@
 """Measure the viewer on large stores: opening, paging, filtering and searching, over HTTP as a browser does.
 
-    python benchmarks/view.py                           # 10,000 × 100 turns, and 100,000 × 4 turns
+    python benchmarks/view.py                           # 10,000 × 100 turns, 100,000 × 4 turns, and the two below
     python benchmarks/view.py --episodes 1000 --many 10000 --folder /tmp/view
+    python benchmarks/view.py --episodes 0 --many 0     # only the large episode, and the cost of watching a run
 
 The stores are those that a run writes: 32 episodes to a part. Writing them takes minutes; with --folder they are kept.
+Seconds are of the clock; on a busy machine, read the seconds of CPU beside them. The cost of watching is the CPU time
+of a viewer in a process of its own, with one page open on a run that finishes a step every second.
 """
 
 from __future__ import annotations
@@ -14,15 +17,20 @@ import os
 import random
 import resource
 import statistics
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
+from fastapi.testclient import TestClient
 
 import turnwise as tw
 from turnwise.rollouts.columns import to_table
@@ -119,11 +127,14 @@ def measure(url: str, run: str) -> Iterator[str]:
         levels = store | {"level": [["1"], ["2", "3"]], "success": ["true", "false"], "total_reward_min": "0"}
         yield from timed(client, "filter level, success and reward", path, levels, 8)
         yield from timed(client, "filter by id", path, store | {"id": ["0042", "00999"]}, 4)
-        began, left = time.perf_counter(), 1
-        while left:
-            answer = client.get(path, params=store | {"text": "open DOOR42"}).json()
-            left = answer["unsearched"]
-        yield f"{'search all texts':<42} {time.perf_counter() - began:.1f} s, {answer['total']} found"
+        for what, text in (("first", "open DOOR42"), ("second", "long corridor"), ("third", "door99")):
+            began, left, requests = time.perf_counter(), 1, 0
+            while left:
+                answer = client.get(path, params=store | {"text": text}).json()
+                left, requests = answer["unsearched"], requests + 1
+            spent = f"{time.perf_counter() - began:.2f} s in {requests} requests, {answer['total']} found"
+            yield f"{f'search all texts, the {what} time':<42} {spent}"
+        yield from timed(client, "search for a tool", path, store | {"tool": ["search", "click"]}, 2)
         one = f"/api/runs/{run}/episode"
         ids = [f"episode-{n:06d}" for n in (0, 77, 321, 999)]
         yield from timed(client, "open one episode", one, store | {"episode": ids}, 4)
@@ -132,9 +143,81 @@ def measure(url: str, run: str) -> Iterator[str]:
         )
 
 
-async def main(folder: Path, sizes: list[tuple[int, int]]) -> None:
+def large(folder: Path, megabytes: int) -> Iterator[str]:
+    """Yield what it takes to open an episode with so many megabytes of text, one to a turn."""
+    store = folder / "large" / "episodes"
+    text = "".join(random.Random(0).choices("abcdefgh \n", k=1_000_000))
+    whole = episode(0, megabytes)
+    seen = tw.Observation((tw.Message("user", (tw.TextPart(text),)),))
+    with EpisodeStore(store, overwrite=True) as opened:
+        opened.append(replace(whole, turns=tuple(replace(turn, observation=seen) for turn in whole.turns)))
+    with TestClient(build_app(Runs([folder / "large"]), TOKEN), base_url="http://127.0.0.1") as client:
+        client.get(f"/?token={TOKEN}")
+        run = client.get("/api/runs").json()[0]["id"]
+        where = {"store": "episodes", "episode": whole.episode_id}
+        for what, path, given in (
+            ("table", "episodes", {"store": "episodes"}),
+            ("episode, the first time", "episode", where),
+            ("episode, again", "episode", where),
+            ("search its texts", "episodes", {"store": "episodes", "text": "door"}),
+        ):
+            wall, cpu = time.perf_counter(), time.process_time()
+            answer = client.get(f"/api/runs/{run}/{path}", params=given)
+            assert answer.status_code == 200, answer.text
+            spent = f"{time.perf_counter() - wall:.2f} s, {time.process_time() - cpu:.2f} s of CPU"
+            yield f"{f'{megabytes} MB in one episode: {what}':<52} {spent}, {len(answer.content) / 2**20:.1f} MiB sent"
+
+
+def watched(folder: Path, seconds: float) -> Iterator[str]:
+    """Yield the CPU time of a viewer that shows a run in which a step ends every second."""
+    run = folder / "watched"
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "config.json").write_text('{"algorithm": "loop", "config": {"steps": 100000}}')
+    lines = (run / "metrics.jsonl").open("w", buffering=1)
+    command = [sys.executable, "-m", "turnwise", "view", str(run), "--port", "0"]
+    viewer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert viewer.stdout is not None
+    address = httpx.URL(viewer.stdout.readline().strip())
+    url, received = f"http://127.0.0.1:{address.port}", 0
+
+    def follow() -> None:
+        nonlocal received
+        with httpx.Client(base_url=url, timeout=60, cookies=httpx.get(address).cookies) as client:
+            id = client.get("/api/runs").json()[0]["id"]
+            with client.stream("GET", f"/api/runs/{id}/live") as answer:
+                for line in answer.iter_lines():
+                    received += line.startswith("event:")
+
+    threading.Thread(target=follow, daemon=True).start()
+    time.sleep(3)
+    used, began, step = _cpu(viewer.pid), time.perf_counter(), 0
+    with EpisodeStore(run / "training_episodes", overwrite=True) as kept:
+        while time.perf_counter() - began < seconds:
+            step += 1
+            kept.append(episode(step, 20))
+            kept.flush()
+            numbers = ", ".join(f'"number/{n}": {step / (n + 1)}' for n in range(60))
+            lines.write(f'{{"step": {step}, {numbers}}}\n')
+            time.sleep(1)
+    passed, spent = time.perf_counter() - began, _cpu(viewer.pid) - used
+    viewer.terminate()
+    viewer.wait(60)
+    share = 100 * spent / passed / (os.cpu_count() or 1)
+    during = f"{passed:.0f} s ({step} steps, {received} events)"
+    yield f"watching a run: {spent:.2f} s of CPU in {during}: {share:.2f} % of all cores"
+
+
+def _cpu(pid: int) -> float:
+    """Return the seconds of CPU that a process has used."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def main(folder: Path, sizes: list[tuple[int, int]], watch: float) -> None:
     """Write the stores, serve them, and print what was measured."""
-    for episodes, turns in sizes:
+    for line in (*large(folder, 100), *watched(folder, watch)):
+        print(line, flush=True)
+    for episodes, turns in (size for size in sizes if size[0]):
         path = await asyncio.to_thread(write, folder, episodes, turns)
         size = sum(file.stat().st_size for file in path.rglob("*.parquet"))
         parts = len(list(path.rglob("*.parquet")))
@@ -154,6 +237,7 @@ if __name__ == "__main__":
     parser.add_argument("--episodes", type=int, default=10_000, help="Episodes of 100 turns.")
     parser.add_argument("--many", type=int, default=100_000, help="Episodes of 4 turns.")
     parser.add_argument("--folder", type=Path, help="Folder that keeps the stores (default: a temporary one).")
+    parser.add_argument("--watch", type=float, default=60, help="Seconds to watch a run.")
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        asyncio.run(main(words.folder or Path(scratch), [(words.episodes, 100), (words.many, 4)]))
+        asyncio.run(main(words.folder or Path(scratch), [(words.episodes, 100), (words.many, 4)], words.watch))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,9 @@ PlayTo = Annotated[Path | None, typer.Option(help="Episode store of what you pla
 MayAnnotate = Annotated[
     bool, typer.Option("--annotate", help="Let the pages write labels and comments beside the episodes.")
 ]
+Indexed = Annotated[
+    bool, typer.Option("--index", help="Keep the index of searched texts beside the episodes, for the next viewer.")
+]
 ExportTo = Annotated[Path | None, typer.Option(help="Write the pages to this new folder instead, for any web server.")]
 Exported = Annotated[int, typer.Option(min=0, help="Episodes of each store whose conversations are exported.")]
 
@@ -49,14 +52,16 @@ def view(
     play: Environment = None,
     play_to: PlayTo = None,
     annotate: MayAnnotate = False,
+    index: Indexed = False,
     export: ExportTo = None,
     export_episodes: Exported = 1000,
 ) -> None:
     """Watch runs in the browser: curves, episodes and tokens, while they happen.
 
-    Reads the folders of runs and evaluations, and writes nothing unless you ask for --play or --annotate. Runs that
-    begin later appear, too. Only this machine can open the address, and only with its token; for a run elsewhere,
-    forward the port: ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer. `turnwise watch` is the same command.
+    Reads the folders of runs and evaluations, and writes nothing into them unless you ask for --play, --annotate or
+    --index. Runs that begin later appear, too. Only this machine can open the address, and only with its token; for a
+    run elsewhere, forward the port: ssh -L 8484:127.0.0.1:8484 HOST. Ctrl-C ends the viewer. `turnwise watch` is the
+    same command.
 
     Examples:
 
@@ -79,13 +84,14 @@ def view(
         typer.echo(write(Runs(runs or [Path("runs")]), export, episodes=export_episodes))
         return
     if tui:
-        _in_terminal(runs)
+        _in_terminal(runs, index=index)
         return
     human = _play(play, play_to) if play is not None else None
-    asyncio.run(_serve(runs, port, token, open_browser=browser, human=human, annotate=annotate))
+    writing = {"play": human, "annotate": annotate, "index": index}
+    asyncio.run(_serve(runs, port, token, open_browser=browser, human=human, writing=writing))
 
 
-def _in_terminal(runs: list[Path] | None) -> None:
+def _in_terminal(runs: list[Path] | None, *, index: bool) -> None:
     from ..view.runs import Runs
 
     found = Runs(runs or [Path("runs")], wait=not runs)
@@ -93,7 +99,7 @@ def _in_terminal(runs: list[Path] | None) -> None:
         from ..view.tui import Viewer
     except ModuleNotFoundError as error:
         raise UsageError(f"--tui needs {error.name!r}: pip install 'turnwise[tui]'") from None
-    Viewer(found).run()
+    Viewer(found, index=index).run()
 
 
 def _play(env: str, folder: Path | None) -> Play:
@@ -106,7 +112,13 @@ def _play(env: str, folder: Path | None) -> Play:
 
 
 async def _serve(
-    named: list[Path] | None, port: int, token: str | None, *, open_browser: bool, human: Play | None, annotate: bool
+    named: list[Path] | None,
+    port: int,
+    token: str | None,
+    *,
+    open_browser: bool,
+    human: Play | None,
+    writing: dict[str, Any],
 ) -> None:
     from ..service.server import LoopServer
     from ..view.app import build_app  # FastAPI and pyarrow, which take a while
@@ -114,7 +126,7 @@ async def _serve(
     from ..view.runs import Runs
 
     secret, sources = new_token(token), [*(named or [Path("runs")]), *([human.folder] if human is not None else [])]
-    app = build_app(Runs(sources, wait=not named), secret, play=human, annotate=annotate)
+    app = build_app(Runs(sources, wait=not named), secret, **writing)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for kind in (signal.SIGINT, *STOPS):
         loop.add_signal_handler(kind, stop.set)

@@ -69,12 +69,12 @@ def contradictions(table: pa.Table) -> Iterator[tuple[str, str, Any, Any]]:
 def _row(episode: Episode) -> dict[str, Any]:
     task, score = episode.task, episode.score
     return {
-        "episode_id": _out(episode.episode_id),
-        "group_id": _out(episode.group_id),
-        "env_id": _out(episode.env_id),
+        "episode_id": text_out(episode.episode_id),
+        "group_id": text_out(episode.group_id),
+        "env_id": text_out(episode.env_id),
         "task": {
-            "family": _out(task.family),
-            "template": _out(task.template),
+            "family": text_out(task.family),
+            "template": text_out(task.template),
             "level": task.level,
             "seed": task.seed,
             "split": str(task.split),
@@ -90,20 +90,24 @@ def _row(episode: Episode) -> dict[str, Any]:
         if score is None
         else {
             "success": bool(score.success),
-            "checks": [{"name": _out(name), "value": bool(value)} for name, value in score.checks.items()],
-            "collateral": [_out(text) for text in score.collateral],
-            "violations": [_out(text) for text in score.violations],
+            "checks": [{"name": text_out(name), "value": bool(value)} for name, value in score.checks.items()],
+            "collateral": [text_out(text) for text in score.collateral],
+            "violations": [text_out(text) for text in score.violations],
         },
-        "error": _out(episode.error),
+        "error": text_out(episode.error),
         "attempts": episode.attempts,
         "seconds": episode.seconds,
-        "fingerprints": [{"name": _out(name), "value": _out(value)} for name, value in episode.fingerprints.items()],
+        "fingerprints": [
+            {"name": text_out(name), "value": text_out(value)} for name, value in episode.fingerprints.items()
+        ],
         "final_prompt_ids": episode.final_prompt_ids,
         "fork": None
         if episode.fork is None
-        else {"parent": _out(episode.fork.parent), "owners": [_out(owner) for owner in episode.fork.owners]},
+        else {"parent": text_out(episode.fork.parent), "owners": [text_out(owner) for owner in episode.fork.owners]},
         "lookaheads": [_lookahead_row(each) for each in episode.lookaheads],
-        "thoughts": [_out(turn.thoughts) for turn in episode.turns] if any(t.thoughts for t in episode.turns) else None,
+        "thoughts": [text_out(turn.thoughts) for turn in episode.turns]
+        if any(t.thoughts for t in episode.turns)
+        else None,
         "after_action": episode.after_action,
         "redrawn": episode.redrawn,
         "out_of_turns": episode.out_of_turns if episode.scored else None,
@@ -126,9 +130,9 @@ def _turn_row(turn: Turn, where: str) -> dict[str, Any]:
     return {
         "observation": _observation_row(turn.observation, where),
         "action": {
-            "text": _out(turn.action.text),
+            "text": text_out(turn.action.text),
             "tool_calls": _calls_row(turn.action.tool_calls, where),
-            "problem": _out(turn.action.problem),
+            "problem": text_out(turn.action.problem),
         },
         "reward": float(turn.reward),
         "terminated": bool(turn.terminated),
@@ -138,10 +142,10 @@ def _turn_row(turn: Turn, where: str) -> dict[str, Any]:
         "logprobs": turn.logprobs,
         "versions": turn.versions,
         "finish": str(turn.finish),
-        "seat": _out(turn.seat),
+        "seat": text_out(turn.seat),
         "seconds_policy": turn.seconds_policy,
         "seconds_env": turn.seconds_env,
-        "obs_key": _out(turn.obs_key),
+        "obs_key": text_out(turn.obs_key),
         "info": _json(turn.info, f"info in {where}"),
     }
 
@@ -149,16 +153,16 @@ def _turn_row(turn: Turn, where: str) -> dict[str, Any]:
 def _observation_row(observation: Observation, where: str) -> list[dict[str, Any]]:
     return [
         {
-            "role": _out(message.role),
+            "role": text_out(message.role),
             "parts": [
-                {"text": _out(part.text), "image": None, "mime": None}
+                {"text": text_out(part.text), "image": None, "mime": None}
                 if isinstance(part, TextPart)
-                else {"text": None, "image": part.data, "mime": _out(part.mime)}
+                else {"text": None, "image": part.data, "mime": text_out(part.mime)}
                 for part in message.parts
             ],
             "tool_calls": _calls_row(message.tool_calls, where),
-            "name": _out(message.name),
-            "tool_call_id": _out(message.tool_call_id),
+            "name": text_out(message.name),
+            "tool_call_id": text_out(message.tool_call_id),
         }
         for message in observation.messages
     ]
@@ -167,9 +171,9 @@ def _observation_row(observation: Observation, where: str) -> list[dict[str, Any
 def _calls_row(calls: Sequence[ToolCall], where: str) -> list[dict[str, Any]]:
     return [
         {
-            "name": _out(call.name),
+            "name": text_out(call.name),
             "arguments": _json(call.arguments, f"arguments of {call.name} in {where}"),
-            "id": _out(call.id),
+            "id": text_out(call.id),
         }
         for call in calls
     ]
@@ -260,7 +264,7 @@ def _calls(rows: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(text_in(row["name"]), json.loads(row["arguments"]), text_in(row["id"])) for row in rows)
 
 
-def _out(text: Any) -> Any:
+def text_out(text: Any) -> Any:
     """Encode a text so that UTF-8 can represent it."""
     if text is None or (not text.startswith(MARK) and _utf8(text)):
         return text

@@ -32,6 +32,7 @@ from ..errors import StoreError
 from .annotations import ANNOTATIONS
 from .columns import contradictions, from_table, text_in, to_table
 from .episode import Episode
+from .learner_records import record_files
 from .locks import take
 from .schema import SCHEMA, up_to_date
 
@@ -46,6 +47,8 @@ MANIFEST = "_manifest.json"
 LOCK = "_lock"
 UNFINISHED = "_writing.parquet"
 DISCARDED = "_discarded"
+TEXT_INDEX = "_texts.index"
+"""Name of the index of texts that ``turnwise view --index`` keeps beside the parts."""
 
 
 class EpisodeStore:
@@ -60,7 +63,8 @@ class EpisodeStore:
         flush_seconds: an episode that arrives this long after the first pending one triggers a flush, so that slow
             episodes do not wait for ``flush_every`` of them.
         run: description of the run (environment, seed, policy, …), JSON-able. An existing store must agree.
-        overwrite: whether to remove an existing store's episodes and annotations, whatever run they belong to.
+        overwrite: whether to remove an existing store's episodes with all that lies beside them, whatever run they
+            belong to.
 
     Raises:
         StoreError: the folder is something else, is damaged, belongs to another run, or another process writes to it.
@@ -85,7 +89,8 @@ class EpisodeStore:
         self._lock = _locked(self.path)
         try:
             if overwrite:
-                for file in (*parts(self.path), *(self.path / name for name in (MANIFEST, DISCARDED, ANNOTATIONS))):
+                named = (self.path / name for name in (MANIFEST, DISCARDED, ANNOTATIONS, TEXT_INDEX))
+                for file in (*parts(self.path), *record_files(self.path), *named):
                     file.unlink(missing_ok=True)
             self.run = _agreed(self.path, run)
             _convert(self.path)

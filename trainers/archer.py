@@ -31,6 +31,7 @@ from .critics.replay import Replay
 from .critics.token_values import token_values
 from .critics.transitions import Transition, transitions
 from .critics.utterance import UtteranceCritic
+from .critics.utterance_records import judged_episodes
 from .critics.values import Values
 from .learning.groups import Group
 from .learning.learner import Update
@@ -110,7 +111,9 @@ class ArcherTrainer(Trainer[ArcherConfig]):
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         config, run, parts = self.config, self.run, self.parts
-        episodes = (episode for group in groups for episode in group.members)
+        episodes = [episode for group in groups for episode in group.members]
+        if run.reports.kept:
+            run.reports.learned(judged_episodes(parts.critic, episodes, step=run.step + 1, only=run.reports.kept))
         parts.replay.add([turn for episode in episodes for turn in transitions(episode, config.gamma)])
         metrics = self._pretrained | await learn_critic(config, run, parts, clock)
         self._pretrained = {}

@@ -22,6 +22,7 @@ from .learning.advantages import beyond_rounding, large_enough, leave_one_out
 from .learning.batch import Batch
 from .learning.groups import Group
 from .learning.learner import Learner, Update
+from .learning.learner_records import Observe
 from .learning.loss import CorrectionSetting, Level, loop_bounds
 from .learning.normalizers import normalizer
 from .learning.objective import Objective, correction_for
@@ -93,7 +94,9 @@ class LoopTrainer(Trainer[LoopConfig]):
         return await self.run.collect(self.config.tasks_per_step, self.config.group_size)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
-        return await self.run.learn(partial(iterate, self.config, self.run.learner, groups, version=self.run.step))
+        run = self.run
+        observed = partial(iterate, observe=run.record_learning)
+        return await run.learn(partial(observed, self.config, run.learner, groups, version=run.step))
 
 
 def train(config: LoopConfig) -> RunResult:
@@ -101,7 +104,9 @@ def train(config: LoopConfig) -> RunResult:
     return train_with(LoopTrainer, config)
 
 
-def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, version: int) -> dict[str, float]:
+def iterate(
+    config: LoopConfig, learner: Learner, groups: Sequence[Group], *, version: int, observe: Observe | None = None
+) -> dict[str, float]:
     """Run one iteration on collected groups: the algorithm itself.
 
     Args:
@@ -109,6 +114,7 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
         learner: learner to update.
         groups: K scored episodes per task, less those that the infrastructure lost.
         version: policy version that sampled them, which also seeds the shuffle.
+        observe: function that receives the episodes with their advantages, before the first update.
 
     Returns:
         Means over the updates (maxima for names that end in ``_max``), and counts.
@@ -116,6 +122,8 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
     batch = Batch.of(groups)
     advantage_E = leave_one_out(batch.return_E, batch.group_E)
     rows = learner.recompute_old(batch.rows.with_advantage(advantage_E))
+    if observe is not None:
+        observe(batch.episodes, rows, None)
     # A constant denominator: neither a filtered episode nor a lost one changes the weight of the others.
     rows = rows.with_weight(normalizer(rows, "traj_mean", denominator=config.minibatch))
     objective = Objective(

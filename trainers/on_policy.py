@@ -35,6 +35,7 @@ from .learning.entropy import EntropyHistory
 from .learning.groups import Group
 from .learning.kl import kl_in_reward, reference_metrics
 from .learning.learner import Learner, Update
+from .learning.learner_records import Observe
 from .learning.normalizers import Normalizer, normalizer
 from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
@@ -204,7 +205,8 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
             final_prompt(episode)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
-        return await self.run.learn(partial(iterate, self.config, self.parts, groups, version=self.run.step))
+        how: dict[str, Any] = {"version": self.run.step, "observe": self.run.record_learning}
+        return await self.run.learn(partial(iterate, self.config, self.parts, groups, **how))
 
 
 def train(config: OnPolicyConfig) -> RunResult:
@@ -212,7 +214,9 @@ def train(config: OnPolicyConfig) -> RunResult:
     return train_with(OnPolicyTrainer, config)
 
 
-def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, version: int) -> dict[str, float]:
+def iterate(
+    config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, version: int, observe: Observe | None = None
+) -> dict[str, float]:
     """Run one iteration on collected groups: credit, the policy's updates, the critic's.
 
     Args:
@@ -220,6 +224,7 @@ def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, ve
         parts: learner, critic and history of entropies to update; the learner rests while the critic warms up.
         groups: scored episodes by task.
         version: policy version that sampled them, which also seeds the shuffle.
+        observe: function that receives the episodes with their advantages, before the first update.
 
     Returns:
         Means over the updates (maxima for names that end in ``_max``), counts, and the critic's own metrics.
@@ -244,6 +249,8 @@ def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, ve
     rows = weighted(config, rows, len(batch.episodes))
     if config.shared_token_weight == "split":
         rows = counted_once(batch, rows)
+    if observe is not None:
+        observe(batch.episodes, rows, credit.value_T)
     if not warming:
         objective = objective_at(version, config, parts, rows)
         metrics |= summary(update(config, learner, rows, objective, len(batch.episodes), version=version))

@@ -81,7 +81,9 @@ class SelfPlayTrainer(Trainer[SelfPlayConfig]):
         await self.game.aclose()
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
-        return await self.run.learn(partial(iterate, self.config, self.run.learner, groups, version=self.run.step))
+        run = self.run
+        observed = partial(iterate, observe=run.record_learning)
+        return await run.learn(partial(observed, self.config, run.learner, groups, version=run.step))
 
 
 def train(config: SelfPlayConfig) -> RunResult:

@@ -25,7 +25,9 @@ WRITING = {"start": "/api/play/start", "act": "/api/play/act", "stop": "/api/pla
 """Addresses that write, by the name of their handler."""
 
 
-def build_app(runs: Runs, token: str, *, play: Play | None = None, annotate: bool = False) -> ASGIApp:
+def build_app(
+    runs: Runs, token: str, *, play: Play | None = None, annotate: bool = False, index: bool = False
+) -> ASGIApp:
     """Return the application, which only reads unless it is given something to write.
 
     Args:
@@ -33,9 +35,10 @@ def build_app(runs: Runs, token: str, *, play: Play | None = None, annotate: boo
         token: token that a browser needs.
         play: an environment to play in the browser; ``None`` for none.
         annotate: whether episodes may be labeled and commented on.
+        index: whether to keep the index of texts beside each store that is searched.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    routes = Routes(runs)
+    routes = Routes(runs, index=index)
     for file in STATIC.iterdir():
         if file.suffix in TYPES:
             app.add_api_route("/" if file.name == "index.html" else f"/{file.name}", _static(file), methods=["GET"])

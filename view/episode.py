@@ -22,13 +22,11 @@ from ..rollouts.columns import from_table
 from ..rollouts.episode import Episode, Turn
 from ..rollouts.schema import up_to_date
 from .episode_index import Snapshot, step_in
+from .learned import Learned
 
+NOTHING_LEARNED = Learned()
 LONGEST_TEXT = 20_000
 """Most characters of one text that are sent with an episode; the rest is sent on request."""
-NOT_STORED = (
-    "Advantages, clipping, entropy and the values of critics (ArCHer, PPO) are computed while learning, and a store "
-    "of episodes does not hold them. The trained tokens are the sampled ones; prompts are masked."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +82,19 @@ def load_all(places: Sequence[Place]) -> list[Episode]:
     return [found[place] for place in places]
 
 
-def to_json(episode: Episode, texts: TokenTexts | None = None, shots: Sequence[Path | None] = ()) -> dict[str, Any]:
+def to_json(
+    episode: Episode,
+    texts: TokenTexts | None = None,
+    shots: Sequence[Path | None] = (),
+    learner: Learned = NOTHING_LEARNED,
+) -> dict[str, Any]:
     """Return what the page of an episode shows.
 
     Args:
         episode: the episode.
         texts: texts of token ids, if the tokenizer is known.
         shots: screenshots of a recording: one at the beginning, and one after each turn.
+        learner: the learner's numbers, where the store has them.
     """
     begin, after = (shots[:1] or [None])[0], [*shots[1:], *([None] * len(episode.turns))]
     score, fork = episode.score, episode.fork
@@ -113,19 +117,19 @@ def to_json(episode: Episode, texts: TokenTexts | None = None, shots: Sequence[P
         "violations": list(score.violations) if score else [],
         "fork": {"parent": fork.parent, "turn": fork.turn} if fork else None,
         "turns": [
-            _turn(turn, number, texts) | {"shot": f"shot.{number + 1}" if after[number] else None}
+            _turn(turn, number, texts, learner) | {"shot": f"shot.{number + 1}" if after[number] else None}
             for number, turn in enumerate(episode.turns)
         ],
         "shot": "shot.0" if begin else None,
         "final": _observation(episode.final_observation, "final") if episode.final_observation else [],
         "values": _values(episode),
         "token_texts": texts is not None,
-        "not_stored": NOT_STORED,
+        "learner_note": learner.note,
     }
 
 
-def _turn(turn: Turn, number: int, texts: TokenTexts | None) -> dict[str, Any]:
-    at = f"turn.{number}"
+def _turn(turn: Turn, number: int, texts: TokenTexts | None, learner: Learned) -> dict[str, Any]:
+    at, tokens = f"turn.{number}", _tokens(turn, texts)
     return {
         "seat": turn.seat,
         "observation": _observation(turn.observation, f"{at}.observation"),
@@ -141,7 +145,8 @@ def _turn(turn: Turn, number: int, texts: TokenTexts | None) -> dict[str, Any]:
         "seconds": [turn.seconds_policy, turn.seconds_env],
         "records": _text(json.dumps(dict(turn.info), indent=1), f"{at}.records") if turn.info else None,
         "prompt_tokens": len(turn.prompt_ids),
-        "tokens": _tokens(turn, texts),
+        "tokens": tokens | learner.tokens(number, turn) if tokens is not None else None,
+        "value": learner.value(number),
     }
 
 

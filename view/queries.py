@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import compute
 
 from ..errors import UsageError
 from ..rollouts.columns import text_in
-from .episode_index import CHOICES, PLAIN, READERS, TASK, Snapshot, leaf
+from .episode_index import AT_ONCE, CHOICES, PLAIN, READERS, TASK, Snapshot
+from .part_texts import read_texts, text_pattern, tool_pattern
+from .text_index import Key, TextIndex, key_of
 
 SORTED = (*PLAIN, *TASK, "turns", "step")
 """Columns by which episodes can be sorted."""
@@ -27,6 +28,8 @@ RANGES = ("total_reward", "turns", "level", "step", "seconds")
 SHOWN = (*PLAIN, *TASK, "turns", "parent", "step")
 SEARCH_SECONDS = 1.0
 """Seconds that one request may search texts; the next request continues."""
+REMEMBERED = 50_000
+"""Results of a part and a pattern at which all of them are forgotten."""
 LONGEST_PAGE = 500
 
 
@@ -130,111 +133,104 @@ class Page:
     unread: int = 0
 
 
-Find = Callable[[Path, str], "np.ndarray[Any, Any]"]
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part to search.
+
+    Args:
+        file: its file.
+        key: its key in the index.
+        episodes: number of its episodes.
+    """
+
+    file: Path
+    key: Key
+    episodes: int
 
 
 class Searcher:
-    """Searches the texts of conversations part by part, and remembers what it found."""
+    """Searches the texts of conversations part by part, and remembers what it found.
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[Path, int, str, Find], np.ndarray[Any, Any]] = {}
+    Args:
+        kept: file beside the store that keeps the index of its texts; ``None`` for a temporary one.
+    """
+
+    def __init__(self, kept: Path | None = None) -> None:
+        self._kept = kept
+        self._index: TextIndex | None = None
+        self._found: dict[tuple[Key, bytes], np.ndarray[Any, Any]] = {}
         self._lock = threading.Lock()
 
-    def matches(self, snapshot: Snapshot, text: str, wanted: pa.Array, find: Find) -> tuple[pa.Array, int]:
-        """Find episodes in which ``find`` finds a text, for at most ``SEARCH_SECONDS``.
+    def matches(self, snapshot: Snapshot, pattern: bytes, wanted: pa.Array) -> tuple[pa.Array, int]:
+        """Find episodes whose texts have a pattern, for at most ``SEARCH_SECONDS``.
 
         Args:
             snapshot: the store's episodes.
-            text: text to find.
+            pattern: pattern of ``text_pattern`` or ``tool_pattern``.
             wanted: mask over the table; parts without a wanted episode are not read.
-            find: function of a part and the text that returns whether each episode has it.
 
         Returns:
             A mask over the table, and the number of wanted episodes that were not searched.
+
+        Raises:
+            StoreError: A part is damaged.
         """
-        numbers, rows = snapshot.table["part"].to_numpy(), snapshot.table["row"].to_numpy()
+        rows = snapshot.table["row"].to_numpy()
         asked = wanted.to_numpy(zero_copy_only=False)
-        mask, unsearched = np.zeros(len(numbers), bool), 0
-        files = {int(number): snapshot.files[number] for number in np.unique(numbers[asked])}
-        keys = {number: (file, file.stat().st_mtime_ns, text, find) for number, file in files.items()}
+        mask, unsearched = np.zeros(len(rows), bool), 0
+        places = {number: place for number, place in _places(snapshot).items() if asked[place].any()}
+        keys = {number: key_of(snapshot.files[number]) for number in places}
         with self._lock:
-            self._search([key for key in keys.values() if key not in self._found], time.monotonic() + SEARCH_SECONDS)
-            for number, key in keys.items():
-                here = numbers == number
-                if key in self._found:
-                    mask[here] = self._found[key][rows[here]]
+            new = [number for number in places if (keys[number], pattern) not in self._found]
+            parts = [Part(snapshot.files[n], keys[n], places[n].stop - places[n].start) for n in new]
+            self._search(parts, pattern, time.monotonic() + SEARCH_SECONDS)
+            for number, place in places.items():
+                found = self._found.get((keys[number], pattern))
+                if found is not None and len(found) == place.stop - place.start:  # not rewritten meanwhile
+                    mask[place] = found[rows[place]]
                 else:
-                    unsearched += int((here & asked).sum())
+                    unsearched += int(asked[place].sum())
         return pa.array(mask), unsearched
 
-    def _search(self, keys: Sequence[tuple[Path, int, str, Find]], end: float) -> None:
-        """Search parts in their order until a time; the first ones in any case."""
-        if len(self._found) > 50_000:
-            self._found.clear()
+    def _search(self, new: Sequence[Part], pattern: bytes, end: float) -> None:
+        """Search the indexed parts, then read others in their order until a time; the first ones in any case."""
+        if len(self._found) > REMEMBERED:
+            self._found = {key: found for key, found in self._found.items() if key[1] == pattern}
+        if self._index is None:
+            self._index = TextIndex(self._kept)
+        index, unread = self._index, list[Part]()
+        for number, part in enumerate(new):
+            if not index.has(part.key, part.episodes):
+                unread.append(part)
+            elif number and number % AT_ONCE == 0 and time.monotonic() > end:
+                return
+            else:
+                self._found[part.key, pattern] = index.texts(part.key).rows_with(pattern)
         with ThreadPoolExecutor(READERS) as readers:
-            for start in range(0, len(keys), READERS):
+            for start in range(0, len(unread), READERS):
                 if start and time.monotonic() > end:
                     return
-                some = keys[start : start + READERS]
-                self._found |= zip(some, readers.map(lambda key: key[3](key[0], key[2]), some), strict=True)
+                some = unread[start : start + READERS]
+                for part, texts in zip(some, readers.map(lambda part: read_texts(part.file), some), strict=True):
+                    index.add(part.key, texts)
+                    self._found[part.key, pattern] = texts.rows_with(pattern)
 
 
-def contains(file: Path, text: str) -> np.ndarray[Any, Any]:
-    """Return for each episode of a part whether its conversation contains a text, in any case.
-
-    Messages, actions, tool calls with their arguments, thoughts, and errors are searched, not records of the world.
-    """
-    with pq.ParquetFile(file) as parquet:
-        paths = [parquet.schema.column(number).path for number in range(len(parquet.schema))]
-        wanted = [path for path in paths if _is_text(path)]
-        found = np.zeros(parquet.metadata.num_rows, bool)
-        for path in wanted:
-            column = parquet.read(columns=[path], use_threads=False).column(0).combine_chunks()
-            found |= _rows_with(column, partial(compute.match_substring, pattern=text, ignore_case=True))
-    return found
-
-
-def calls(file: Path, tool: str) -> np.ndarray[Any, Any]:
-    """Return for each episode of a part whether the agent called a tool of this name."""
-    with pq.ParquetFile(file) as parquet:
-        found = np.zeros(parquet.metadata.num_rows, bool)
-        path = leaf(parquet, "turns", "action", "tool_calls", "name")
-        if path is not None:
-            column = parquet.read(columns=[path], use_threads=False).column(0).combine_chunks()
-            found |= _rows_with(column, partial(compute.equal, tool))
-    return found
-
-
-def _is_text(path: str) -> bool:
-    words = path.split(".")
-    if words[0] in ("thoughts", "error"):
-        return True
-    return (words[0] in ("turns", "final_observation") and words[-1] in ("text", "arguments", "problem")) or (
-        words[0] == "turns" and words[-1] == "name" and "tool_calls" in words
-    )
-
-
-def _rows_with(column: pa.Array, fits: Callable[[pa.Array], pa.Array]) -> np.ndarray[Any, Any]:
-    """Descend through lists and structs to the strings, and carry what matches back to the rows."""
-    rows, found = np.arange(len(column)), np.zeros(len(column), bool)
-    while not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        if pa.types.is_struct(column.type):
-            column = compute.struct_field(column, [0])
-        else:
-            rows = rows[compute.list_parent_indices(column).to_numpy()]
-            column = compute.list_flatten(column)
-    hits = compute.fill_null(fits(column), False)
-    found[rows[hits.to_numpy(zero_copy_only=False)]] = True
-    return found
+def _places(snapshot: Snapshot) -> dict[int, slice]:
+    """Return where the episodes of each part are in the table: parts follow one another."""
+    numbers = snapshot.table["part"].to_numpy()
+    known, starts = np.unique(numbers, return_index=True)
+    ends = [*starts[1:].tolist(), len(numbers)]
+    return {int(number): slice(int(start), end) for number, start, end in zip(known, starts, ends, strict=True)}
 
 
 def page(snapshot: Snapshot, query: Query, searcher: Searcher) -> Page:
     """Return the page of a query."""
     table = snapshot.table
     mask, unsearched = _mask(table, query), 0
-    for wanted, find in ((query.tool, calls), (query.text, contains)):
+    for wanted, pattern in ((query.tool, tool_pattern), (query.text, text_pattern)):
         if wanted:
-            hits, left = searcher.matches(snapshot, wanted, mask, find)
+            hits, left = searcher.matches(snapshot, pattern(wanted), mask)
             mask, unsearched = compute.and_(mask, hits), max(unsearched, left)
     found = compute.indices_nonzero(mask)
     if query.sort:

@@ -17,11 +17,12 @@ from ..errors import StoreError, UsageError
 from ..evals.curves import read_run
 from ..rollouts.annotations import read_annotations
 from ..rollouts.episode import Episode
-from ..rollouts.store import run_of
+from ..rollouts.store import TEXT_INDEX, run_of
 from . import live
 from .comparison import Side, comparison
 from .episode import image_at, load, place_of, text_at, to_json, token_texts
 from .episode_index import EpisodeIndex, Snapshot
+from .learned import learned
 from .metrics import over_seeds
 from .queries import Query, Searcher, page
 from .recordings import shots_of
@@ -54,10 +55,11 @@ class Routes:
 
     Args:
         runs: the runs to show.
+        index: whether to keep the index of texts beside each store that is searched.
     """
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def __init__(self, runs: Runs, *, index: bool = False) -> None:
+        self._runs, self._index = runs, index
         self._stores: dict[Path, tuple[EpisodeIndex, Searcher]] = {}
         self._lock = threading.Lock()
 
@@ -145,9 +147,9 @@ class Routes:
 
     def episode(self, id: str, store: str, episode: str) -> Response:
         """Show an episode."""
-        recorded = self._episode(id, store, episode)
-        found = to_json(recorded, self._tokens(id, store), shots_of(recorded, self._store(id, store)[0].path))
-        noted = read_annotations(self._store(id, store)[0].path).get(episode)
+        recorded, folder = self._episode(id, store, episode), self._store(id, store)[0].path
+        found = to_json(recorded, self._tokens(id, store), shots_of(recorded, folder), learned(folder, recorded))
+        noted = read_annotations(folder).get(episode)
         return as_json(found | {"task": exact(found["task"]), "annotation": noted and noted.to_json()})
 
     def tree(self, id: str, store: str, episode: str) -> Response:
@@ -194,7 +196,9 @@ class Routes:
         if path is None:
             raise HTTPException(404, "this run has no such episodes")
         with self._lock:
-            return self._stores.setdefault(path, (EpisodeIndex(path), Searcher()))
+            if path not in self._stores:
+                self._stores[path] = EpisodeIndex(path), Searcher(path / TEXT_INDEX if self._index else None)
+            return self._stores[path]
 
     def store_of(self, id: str, store: str, episode: str) -> Path:
         """Return the folder of the store that has an episode."""

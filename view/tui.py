@@ -17,8 +17,10 @@ from ..envs.messages import Observation
 from ..errors import TurnwiseError
 from ..evals.sample_episodes import pieces, speaker
 from ..rollouts.episode import Episode
+from ..rollouts.store import TEXT_INDEX
 from .episode import load, place_of, said
 from .episode_index import EpisodeIndex
+from .learned import Learned, learned
 from .queries import Page, Query, Searcher, page
 from .runs import RunInfo, Runs
 
@@ -101,7 +103,8 @@ class RunsScreen(Screen[None]):
             return
         path = self._runs.store(run.id, run.stores[0])
         if path is not None:
-            self.app.push_screen(EpisodesScreen(run.name, EpisodeIndex(path)))
+            kept = path / TEXT_INDEX if isinstance(self.app, Viewer) and self.app.index else None
+            self.app.push_screen(EpisodesScreen(run.name, EpisodeIndex(path), Searcher(kept)))
 
 
 def _cells(run: RunInfo) -> dict[str, Text]:
@@ -127,9 +130,9 @@ class EpisodesScreen(Screen[None]):
         *BACK,
     ]
 
-    def __init__(self, name: str, index: EpisodeIndex) -> None:
+    def __init__(self, name: str, index: EpisodeIndex, searcher: Searcher) -> None:
         super().__init__()
-        self._heading, self._index, self._searcher = name, index, Searcher()
+        self._heading, self._index, self._searcher = name, index, searcher
         self._text, self._start_at, self._last = "", 0, Page([], 0, 0, 0, {}, ())
         self._looking = asyncio.Lock()
 
@@ -205,23 +208,24 @@ class EpisodesScreen(Screen[None]):
             self.notify(shown(str(error)), markup=False)
             return
         if episode is not None:
-            self.app.push_screen(EpisodeScreen(episode))
+            learner = await asyncio.to_thread(learned, self._index.path, episode)
+            self.app.push_screen(EpisodeScreen(episode, learner))
 
 
 class EpisodeScreen(Screen[None]):
-    """One episode: its conversation, rewards and checks."""
+    """One episode: its conversation, rewards and checks, and what the learner knew about it."""
 
     BINDINGS: ClassVar[list[BindingType]] = BACK
 
-    def __init__(self, episode: Episode) -> None:
+    def __init__(self, episode: Episode, learner: Learned) -> None:
         super().__init__()
-        self._episode = episode
+        self._episode, self._learner = episode, learner
 
     def compose(self) -> ComposeResult:
         """Lay the screen out."""
         yield Header()
         with VerticalScroll():
-            yield Static(conversation(self._episode))
+            yield Static(conversation(self._episode, self._learner))
         yield Footer()
 
     def on_mount(self) -> None:
@@ -230,9 +234,9 @@ class EpisodeScreen(Screen[None]):
         self.query_one(VerticalScroll).focus()
 
 
-def conversation(episode: Episode) -> Text:
-    """Return an episode as text for a terminal."""
-    found = Text()
+def conversation(episode: Episode, learner: Learned | None = None) -> Text:
+    """Return an episode as text for a terminal, with the learner's numbers of each turn if there are any."""
+    found, known = Text(), learner or Learned()
 
     def add(text: str, style: str = "") -> None:
         found.append(shown(text) + "\n", style=style)
@@ -242,11 +246,15 @@ def conversation(episode: Episode) -> Text:
     add(episode.error or "", "red")
     for name, passed in (episode.score.checks if episode.score else {}).items():
         add(f"{'✓' if passed else '✗'} {name}", "green" if passed else "red")
+    if bars := known.bars():
+        add(bars, "blue")
     for number, turn in enumerate(episode.turns, 1):
         add(f"\nTurn {number}: reward {turn.reward:.4g}", "bold")
         _observed(add, turn.observation)
         add("agent", "blue")
         add(said(turn.action))
+        if words := known.in_words(number - 1):
+            add(words, "dim")
     if episode.final_observation is not None:
         add("\nAfter the last action", "bold")
         _observed(add, episode.final_observation)
@@ -265,11 +273,12 @@ class Viewer(App[None]):
 
     Args:
         runs: the runs to show.
+        index: whether to keep the index of texts beside each store that is searched.
     """
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, *, index: bool = False) -> None:
         super().__init__()
-        self._runs = runs
+        self._runs, self.index = runs, index
 
     def on_mount(self) -> None:
         """Begin with the list of runs."""

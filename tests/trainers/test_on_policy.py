@@ -17,6 +17,7 @@ from turnwise.trainers.algorithms.named import ALGORITHMS
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import Group, grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.learning.learner_records import records_of
 from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.on_policy import OnPolicyConfig, Parts, iterate
@@ -299,3 +300,36 @@ def test_a_run_samples_scores_and_compares_in_one_precision(
     assert second["kl_ref_k3"] > 0
     assert first["mismatch_max"] < (0.2 if autocast else 1e-4)
     assert not [kind for kind, _ in events(caplog.records) if kind == "canary"]
+
+
+def test_what_the_learner_knows_is_observed_before_the_first_update() -> None:
+    """The records of an episode are its own tokens' numbers, in the order of its turns."""
+
+    class Rising(Fitted):
+        def values(self, rows: Rows) -> Tensor:
+            return torch.arange(len(rows)).float()
+
+    played = grouped(
+        conversation([Said((1,), (2, 3), 0.0), Said((1, 2, 3, 4), (5,) * (1 + n), float(n))], name=str(n))
+        for n in range(3)
+    )
+    seen: list[tuple[Any, Rows, Tensor | None]] = []
+    model = Bigram()
+    first = Learner(copy.deepcopy(model), OptimizerConfig()).recompute_old(Batch.of(played).rows)
+    ppo = config("ppo", group_size=1, values={"warmup": 0})
+    iterate(ppo, parts(model, critic=Rising()), played, version=1, observe=lambda *given: seen.append(given))
+    ((episodes, rows, value_T),) = seen
+    chosen = episodes[1].episode_id
+    (record,) = records_of(episodes, rows, value_T, step=4, only=frozenset([chosen]))
+    assert (record.episode_id, record.step) == (chosen, 4)
+    assert [len(turn.advantages) for turn in record.turns] == [2, 2], "a number for each sampled token"
+    mine = (rows.episode == 1) & rows.mask
+    told = [number for turn in record.turns for number in turn.logprobs]
+    assert told == pytest.approx(first.logp_old[mine].tolist()), "under the policy before the update"
+    assert [number for turn in record.turns for number in turn.advantages] == pytest.approx(
+        rows.advantage[mine].tolist()
+    )
+    assert all(turn.entropies and min(turn.entropies) > 0 for turn in record.turns)
+    place_T = mine.nonzero()[:, 0].tolist()
+    assert [turn.value for turn in record.turns] == [place_T[0], place_T[2]], "V of the state before the turn"
+    assert record.turns[0].advantages[0] != 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import turnwise as tw
 from turnwise.rollouts.episode import Fork, Lookahead
+from turnwise.rollouts.learner_records import LearnerRecord, LearnerTurn, write_records
 from turnwise.rollouts.store import EpisodeStore
 from turnwise.tasks.score import Score
 from turnwise.tasks.spec import Split, TaskSpec
@@ -17,6 +18,7 @@ PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f0005000"
     "1ffa2d39e9c0000000049454e44ae426082"
 )
+LONGER = ("go north", "open door", "take key")
 
 
 def said(role: Any, *parts: Any, name: str | None = None) -> tw.Message:
@@ -66,6 +68,21 @@ def store(path: Path, episodes: Sequence[tw.Episode], *, per_part: int = 2, run:
     with EpisodeStore(path, flush_every=per_part, run=run) as opened:
         for each in episodes:
             opened.append(each)
+    return path
+
+
+def learned(path: Path, episodes: Sequence[tw.Episode]) -> Path:
+    """Write a learner's numbers beside a store: advantages that change sign, and values that rise."""
+    records = []
+    for each in episodes:
+        turns = []
+        for at, one in enumerate(each.turns):
+            count = len(one.action_ids)
+            advantages = tuple((-1.0) ** n * (n + 1) / 2 for n in range(count))
+            logprobs = tuple(logprob - 0.25 for logprob in one.logprobs)
+            turns.append(LearnerTurn(advantages, (0.5,) * count, logprobs, at / 4))
+        records.append(LearnerRecord(each.episode_id, 3, tuple(turns)))
+    write_records(path, records)
     return path
 
 
@@ -127,7 +144,7 @@ def training(path: Path, *, steps: int = 10, done: int = 10, end: str | None = "
 
 def family() -> list[tw.Episode]:
     """A group of three, a fork of its first and a fork of that fork, and an infrastructure failure."""
-    first = episode("e0", ("go north", "open door", "take key"), seconds=2.0)
+    first = episode("e0", LONGER, seconds=2.0)
     called = tw.Action("", (tw.ToolCall("search", {"query": "key"}, "c1"),))
     second = episode(
         "e1",

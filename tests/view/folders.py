@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .fakes import episode, family, store, training
+from .fakes import LONGER, episode, family, learned, store, training
 
 
 def build(root: Path) -> Path:
     """Write runs that finished, were interrupted, failed and are damaged, an evaluation, and one to be locked."""
-    store(training(root / "done") / "training_episodes", family())
+    learned(store(training(root / "done") / "training_episodes", family()), [episode("e0", LONGER)])
     training(root / "killed", done=4, end=None, seed=1)
     training(root / "broken", done=3, end="failed", seed=2)
     (training(root / "torn") / "metrics.jsonl").write_text('{"step": 1, "loss": 1.0}\nnonsense\n{"step": 2}\n')

@@ -242,3 +242,43 @@ def test_no_run_is_one_line(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "there is no run in" in done.stderr
+
+
+def test_tokens_show_what_the_learner_knew(visit: Open, tmp_path: Path) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/done')")
+    follow(page, "a:text-is('training episodes')")
+    follow(page, "a:text-is('e0')")
+    assert page.get_attribute("svg.values", "aria-label") == "Critic's value before each turn, from 0 to 0.5"
+    assert page.locator("svg.values .point").count() == 3
+    assert "critic 0.25" in page.inner_text("[data-turn='1'] h3")
+    page.click("button:text-is('Tokens')")
+    page.select_option("select[aria-label='Color tokens by']", "advantages")
+    page.wait_for_selector("[data-turn='0'] .token.gain-5")
+    assert page.locator("[data-turn='0'] .token.heat-9").count() == 1, "a negative advantage has the other color"
+    assert "advantage 0.5, entropy 0.5 nats" in (page.get_attribute("[data-turn='0'] .token.gain-5", "title") or "")
+    assert page.inner_text("[data-legend]").startswith("Blue: better than expected.")
+    for mode in ("entropies", "mismatch", "probability"):
+        page.select_option("select[aria-label='Color tokens by']", mode)
+        assert page.inner_text("[data-legend]").startswith("Red:")
+    look(page, "learned", tmp_path)
+    page.go_back()
+    follow(page, "a:text-is('e1')")
+    page.click("button:text-is('Tokens')")
+    assert page.locator("svg.values").count() == 0
+    assert page.locator("select[aria-label='Color tokens by'] option").count() == 2, (
+        "nothing is offered that is not stored"
+    )
+
+
+def test_four_clicks_lead_from_the_runs_to_why_an_episode_failed(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/eval')")  # one
+    page.select_option("select[aria-label='Solved']", "false")  # two
+    page.wait_for_selector("p[role=status]:text-matches('of 120 episodes')")
+    page.wait_for_selector("tbody tr:has-text('not solved')")
+    follow(page, "tbody tr a:text-is('t0')")  # three
+    assert "✗ reached" in page.inner_text(".checks"), "which check failed"
+    assert "go north" in page.inner_text("[data-turn='0'] .message.assistant"), "what the agent did"
+    page.click("button:text-is('Tokens')")  # four
+    assert "probability 67.0 %" in (page.get_attribute("[data-turn='0'] .token:nth-child(2)", "title") or "")

@@ -22,7 +22,7 @@ from turnwise.view.queries import Query, Searcher, page
 from turnwise.view.relatives import divergence
 
 from .conftest import client_of
-from .fakes import PNG, episode, family, said, store, training, turn
+from .fakes import PNG, episode, family, learned, said, store, training, turn
 
 Ask = Callable[..., Any]
 
@@ -203,7 +203,33 @@ def test_one_episode_has_all_that_is_stored(ask: Ask) -> None:
     assert found["values"] == [{"turn": 1, "value": 0.5, "rollouts": 2}]
     assert found["step"] == 3
     assert not found["token_texts"], "there is no tokenizer beside this run"
-    assert "Advantages" in found["not_stored"]
+    assert found["learner_note"].startswith("The learner's numbers are those before the update of step 3.")
+    assert first["tokens"]["advantages"] == [0.5, -1.0]
+    assert first["tokens"]["entropies"] == [0.5, 0.5]
+    assert first["tokens"]["mismatch"] == pytest.approx([0.25, 0.25]), (
+        "the sampler's log-probability less the trainer's"
+    )
+    assert [turn["value"] for turn in found["turns"]] == [0.0, 0.25, 0.5]
+
+
+def test_a_store_without_the_learners_numbers_is_shown_as_before(ask: Ask) -> None:
+    found = ask(run="runs/done", what="episode", episode="e1")
+    assert found["learner_note"].startswith("Advantages, entropies and the values of critics")
+    assert found["turns"][0]["value"] is None
+    assert [found["turns"][0]["tokens"][name] for name in ("advantages", "entropies", "mismatch")] == [None] * 3
+
+
+@pytest.mark.parametrize(("kind", "note"), [("torn", "cannot be shown"), ("other", "belong to other tokens")])
+def test_numbers_that_do_not_fit_are_left_out_and_hide_nothing(tmp_path: Path, kind: str, note: str) -> None:
+    path = store(tmp_path / "eval" / "episodes", [episode("one")])
+    learned(path, [episode("one", ("go far north", "open door"))])
+    for file in path.glob("_learner-*") if kind == "torn" else ():
+        file.write_bytes(file.read_bytes()[:-20])
+    client = client_of(tmp_path)
+    (run,) = client.get("/api/runs").json()
+    found = client.get(f"/api/runs/{run['id']}/episode", params={"store": "episodes", "episode": "one"}).json()
+    assert note in found["learner_note"]
+    assert (found["turns"][0]["value"], found["turns"][0]["tokens"]["advantages"]) == (None, None)
 
 
 def test_tokens_have_texts_if_the_run_has_a_tokenizer(runs: Path) -> None:

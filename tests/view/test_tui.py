@@ -14,10 +14,11 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
 import turnwise as tw
+from turnwise.view.learned import learned as found
 from turnwise.view.runs import Runs
 from turnwise.view.tui import EpisodeScreen, EpisodesScreen, RunsScreen, Viewer, conversation
 
-from .fakes import PNG, episode, family, said, store, training, turn
+from .fakes import LONGER, PNG, episode, family, learned, said, store, training, turn
 
 HOSTILE = "\x1b[31mred\x1b[0m [bold]bold[/bold] \u202eevil \x07 \ud800 \x9b2J"
 
@@ -92,3 +93,14 @@ def test_a_text_has_an_end() -> None:
     text = conversation(episode("e", turns=[turn("go", see="y" * 1_000_000)])).plain
     assert len(text) < 100_000
     assert "more characters" in text
+
+
+def test_the_learners_numbers_are_lines_of_an_episode(tmp_path: Path) -> None:
+    path = store(tmp_path, [episode("one", LONGER)])
+    plain_text = str(conversation(episode("one", LONGER)))
+    assert "critic" not in plain_text, "nothing is stored"
+    shown_text = str(
+        conversation(episode("one", LONGER), found(learned(path, [episode("one", LONGER)]), episode("one", LONGER)))
+    )
+    assert "▁▅█ critic's value before each turn, 0 to 0.5" in shown_text
+    assert "critic 0.25 · advantage -0.25 (-1 to 0.5) · entropy 0.5" in shown_text

@@ -24,10 +24,13 @@ class Credit:
         rows: the rows of the batch, with an advantage on every sampled token.
         target_T: the value target of the critic for the state before each sampled token, ``[T]``; ``None`` without a
             critic.
+        value_T: the critic's value of the state before each sampled token, ``[T]``, for readers of kept episodes;
+            ``None`` without a critic.
     """
 
     rows: Rows
     target_T: Tensor | None = None
+    value_T: Tensor | None = None
 
 
 class Algorithm(Config):

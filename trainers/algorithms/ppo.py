@@ -67,7 +67,7 @@ class PPO(Algorithm):
             advantage_S = (advantage_S - advantage_S.mean()) / (deviation + 1e-8)
         tokens = len(batch.rows)
         rows = batch.rows.with_token_advantage(decisions.spread(advantage_S, tokens))
-        return Credit(rows, decisions.spread(target_S, tokens))
+        return Credit(rows, decisions.spread(target_S, tokens), decisions.spread(value_S, tokens))
 
     def warming(self) -> Self:
         """Return the same with Monte-Carlo targets, since an untrained critic must not learn from itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from ...rollouts.episode import Episode
+from ...rollouts.learner_records import LearnerRecord, write_records
 from ...rollouts.store import EpisodeStore
 from ..learning.groups import Group
 
@@ -17,6 +19,10 @@ Keep = Literal["none", "sample", "all"]
 """Training episodes to keep: none, the attempts at the first task of each step, or all."""
 STEP = "step"
 """Name of the fingerprint of a kept episode that has the step of the episode."""
+RECORDS = 32
+"""Episodes whose learner's numbers go into one file, where a step has fewer: as many as in a part of a store."""
+SECONDS = 30.0
+"""Time after which numbers are written with those of the next step, even if they are few, as a store does."""
 
 
 def refuse_keeping(keep: Keep, script: str) -> None:
@@ -48,21 +54,42 @@ class KeptEpisodes:
         self._folder, self._keep = folder, keep
         self._store: EpisodeStore | None = None
         self._step = -1
+        self._records: list[LearnerRecord] = []
+        self._waiting_since = 0.0
+        self.kept: frozenset[str] = frozenset()
+        """Ids of the episodes of the present step that were stored now, and not before an interruption."""
         self._stack = ExitStack()
 
     def add(self, step: int, groups: Sequence[Group]) -> None:
         """Keep episodes of a step; a resumed run does not keep an episode twice."""
         again, self._step = step == self._step, step
+        if not again:
+            self.kept = frozenset()
         chosen = {"none": (), "sample": () if again else groups[:1], "all": groups}[self._keep]
         if not chosen:
             return
         if self._store is None:
             self._store = self._stack.enter_context(EpisodeStore(self._folder))
         there = self._store.ids()
-        for episode in (each for group in chosen for each in group.members if each.episode_id not in there):
+        new = [each for group in chosen for each in group.members if each.episode_id not in there]
+        for episode in new:
             self._store.append(replace(episode, fingerprints={**episode.fingerprints, STEP: str(step + 1)}))
+        self.kept |= {each.episode_id for each in new}
         if self._keep == "all":  # before the checkpoint: a kill after it must not leave a gap that no step fills
             self._store.flush()
+
+    def learned(self, records: Sequence[LearnerRecord]) -> None:
+        """Store the learner's numbers of kept episodes beside them; those of several steps share a file."""
+        if not self._records:
+            self._waiting_since = time.monotonic()
+        self._records += records
+        late = time.monotonic() - self._waiting_since >= SECONDS
+        if self._keep == "all" or len(self._records) >= RECORDS or late:
+            self._write_records()
+
+    def _write_records(self) -> None:
+        write_records(self._folder, self._records)
+        self._records = []
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +97,8 @@ class KeptEpisodes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.close()
+        with self._stack:
+            self._write_records()
 
 
 def write_episodes(episodes: Iterable[Episode], folder: Path) -> None:

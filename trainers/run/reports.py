@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Self
 
 from ...logs import event
+from ...rollouts.learner_records import LearnerRecord
 from ..learning.groups import Group
 from ..learning.parallel import ProcessGroup
 from .conclusion import actions_cut, nothing_learned
@@ -86,3 +87,13 @@ class Reports:
         """Keep episodes of a step for readers, if ``keep_episodes`` asks for it."""
         if self._episodes is not None:
             self._episodes.add(step, groups)
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Ids of the episodes of the present step that this process keeps."""
+        return self._episodes.kept if self._episodes is not None else frozenset()
+
+    def learned(self, records: Sequence[LearnerRecord]) -> None:
+        """Store the learner's numbers of kept episodes."""
+        if self._episodes is not None:
+            self._episodes.learned(records)

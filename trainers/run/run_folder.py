@@ -10,7 +10,7 @@
     ├── _lock             lock of the training process (the kernel releases it when that process dies)
     ├── _end.json         how the run ended: finished, interrupted, or failed with an error
     ├── demonstrations/  episodes that behavior cloning played for itself
-    ├── training_episodes/  episodes that keep_episodes keeps, each with its step
+    ├── training_episodes/  episodes that keep_episodes keeps, each with its step and the learner's numbers
     ├── diverged.pt       the batch that stopped the run, if one did
     ├── best/             the model of the best evaluation so far, with eval.keep_best
     └── model/            the trained model, for agents.load_model and --policy

@@ -1,8 +1,7 @@
 // One episode: conversation, rewards, checks, tokens, forks.
 import {address, h, number, percent, seconds, svg, verdict, visible} from "./dom.js";
+import {details, largest, legend, modes, shade, values} from "./learned.js";
 import {get, post, writing} from "./source.js";
-
-const MODES = {probability: "probability", version: "policy version"};
 
 export async function episodePage(place, {id, parameters}) {
   const {store, episode: name} = parameters;
@@ -14,7 +13,7 @@ export async function episodePage(place, {id, parameters}) {
   const context = {base: `api/runs/${id}`, where};
   let shown = false;
   const turns = h("div.turns");
-  const mode = h("select", {"aria-label": "Color tokens by", onchange: color}, Object.entries(MODES).map(([value, text]) => h("option", {value}, `color by ${text}`)));
+  const mode = h("select", {"aria-label": "Color tokens by", onchange: color}, modes(episode).map(([value, text]) => h("option", {value}, `color by ${text}`)));
   const toggle = h("button", {type: "button", "aria-pressed": "false", onclick: tokens}, "Tokens");
   const sampled = episode.turns.some((turn) => turn.tokens);
 
@@ -31,8 +30,9 @@ export async function episodePage(place, {id, parameters}) {
     annotation(episode, id, where, may.annotate),
     forks.length ? tree(forks, episode.episode_id, link) : "",
     rewards(episode, turns),
+    values(episode, turns),
     h("div.bar", {}, h("h2", {}, "Conversation"), sampled && toggle, sampled && mode, sampled ? "" : h("span.quiet", {}, "no tokens are stored: the actions did not come from a model that samples tokens here")),
-    sampled ? h("p.quiet.small", {hidden: true, "data-notes": ""}, notes(episode)) : "",
+    sampled ? h("p.quiet.small", {hidden: true, "data-notes": ""}, h("span", {"data-legend": ""}), notes(episode)) : "",
     turns);
   turns.append(...episode.turns.map((turn, at) => turnBlock(turn, at, episode, context)),
     episode.final.length ? h("section.turn", {}, h("h3", {}, "After the last action"), episode.final.map((each) => message(each, context))) : "");
@@ -46,12 +46,14 @@ export async function episodePage(place, {id, parameters}) {
   }
 
   function color() {
+    const most = largest(episode, mode.value);
     turns.dataset.mode = mode.value;
+    place.querySelector("[data-legend]").textContent = `${legend(mode.value, most)} `;
     episode.turns.forEach((turn, at) => {
       const target = turns.querySelector(`[data-turn="${at}"] .tokens`);
       if (target && turn.tokens && turns.classList.contains("with-tokens")) {
         const drawn = document.createDocumentFragment();
-        for (const span of spans(turn, episode, mode.value)) drawn.append(span);
+        for (const span of spans(turn, episode, mode.value, most)) drawn.append(span);
         target.replaceChildren(drawn);
       }
     });
@@ -66,7 +68,7 @@ const fact = (name, value) => h("span.fact", {}, h("span.quiet", {}, `${name} `)
 function notes(episode) {
   const stale = episode.step === null ? "" : " Staleness is the step of the episode minus one, minus the version of a token.";
   const text = episode.token_texts ? "" : " The tokenizer is not on this machine or cannot be read, so tokens show as ids.";
-  return episode.not_stored + stale + text;
+  return episode.learner_note + stale + text;
 }
 
 function checks(episode) {
@@ -136,6 +138,7 @@ function turnBlock(turn, at, episode, context) {
   const head = h("h3", {}, `Turn ${at + 1}`,
     turn.seat !== "agent" && h("span.quiet", {}, visible(turn.seat)),
     h(`span.reward${turn.reward > 0 ? ".good" : turn.reward < 0 ? ".bad" : ""}`, {}, `reward ${number(turn.reward)}`),
+    turn.value !== null && h("span.quiet", {}, `critic ${number(turn.value)}`),
     value && h("span.quiet", {}, `value ${number(value.value)} (${value.rollouts} rollouts)`),
     shared && h("span.badge.stored", {}, "shared with its parent"),
     ends && h("span.badge.stored", {}, ends), turn.finish === "length" && h("span.badge.interrupted", {}, "cut at the token limit"),
@@ -169,17 +172,14 @@ function extremes(values) {
   return [low, high];
 }
 
-function spans(turn, episode, mode) {
+function spans(turn, episode, mode, most) {
   const {ids, texts, probabilities, versions} = turn.tokens;
-  const [oldest, newest] = extremes(versions);
+  const range = extremes(versions);
   return ids.map((id, at) => {
     const p = probabilities[at], version = versions[at];
     const stale = episode.step === null || version === undefined ? "" : `, staleness ${episode.step - 1 - version}`;
-    const level = mode === "version"
-      ? (newest > oldest ? Math.round((9 * (newest - version)) / (newest - oldest)) : 0)
-      : p === undefined || p === null ? "none" : Math.min(9, Math.floor(9 * Math.min(1, -Math.log10(Math.max(p, 1e-9)) / 2)));
-    const title = `id ${id}${p === undefined || p === null ? "" : `, probability ${percent(p)}`}${version === undefined ? "" : `, version ${version}`}${stale}`;
-    return h(`span.token.heat-${level}`, {title}, texts ? visible(texts[at]).replace(/\n/g, "⏎\n") : String(id));
+    const title = `id ${id}${p === undefined || p === null ? "" : `, probability ${percent(p)}`}${version === undefined ? "" : `, version ${version}`}${stale}${details(turn.tokens, at)}`;
+    return h(`span.token.${shade(mode, turn.tokens, at, most, range)}`, {title}, texts ? visible(texts[at]).replace(/\n/g, "⏎\n") : String(id));
   });
 }
 
