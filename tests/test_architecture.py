@@ -53,6 +53,7 @@ def test_the_diagram_has_the_arrows_of_the_code() -> None:
     assert drawn == wanted, f"draw {sorted(wanted - drawn)}, remove {sorted(drawn - wanted)}"
 
 
+@pytest.mark.slow
 def test_the_page_describes_every_folder() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     described = set(re.findall(r"`(\w+)(?:/|\.py)`", " ".join(re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE))))

@@ -46,6 +46,7 @@ def cards() -> Iterator[str]:
         yield id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("game", "law"), FAULTS, ids=[f"{game.__name__}-{law}" for game, law in FAULTS])
 def test_a_fault_of_an_openenv_server_is_named(game: type[Cards], law: str) -> None:
     with playing(game) as id:
@@ -53,6 +54,7 @@ def test_a_fault_of_an_openenv_server_is_named(game: type[Cards], law: str) -> N
     assert verdict.status is Status.FAIL, f"{game.__name__} must break {law}: {verdict.reason}"
 
 
+@pytest.mark.slow
 def test_a_healthy_server_is_certified_and_each_untried_law_says_why(cards: str) -> None:
     chosen = [law.name for law in LAWS if law.name not in ("no_way_out", "observations_bounded", "blind_play")]
     certificate = certify(cards, quick=True, laws=chosen)
@@ -63,6 +65,7 @@ def test_a_healthy_server_is_certified_and_each_untried_law_says_why(cards: str)
     assert set(skipped) - set(OPENENV) == {"tools_described", "tools_never_raise", "bad_calls_change_nothing"}
 
 
+@pytest.mark.slow
 def test_the_laws_of_tools_are_tried_on_a_server_of_tools() -> None:
     laws = ["tools_described", "bad_calls_change_nothing", "over_means_over", "replay_equals_original"]
     with playing(Tools) as id:

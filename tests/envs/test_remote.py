@@ -140,6 +140,7 @@ def test_the_runner_plays_the_same_episodes_in_processes_of_the_server() -> None
         assert one.score == other.score
 
 
+@pytest.mark.slow
 def test_an_evaluation_draws_the_same_tasks(families: Any) -> None:
     for id in FAMILIES[:4]:
         remote = tw.make(at(families, id))

@@ -110,6 +110,7 @@ def test_loop_trains_a_program(cloned: Path, tmp_path: Path) -> None:
     assert "agent.py" in json.dumps(saved), "the run's folder says which program"
 
 
+@pytest.mark.slow
 def test_a_program_that_never_works_stops_the_run(cloned: Path, tmp_path: Path) -> None:
     agent = SETTINGS | {"program": {"command": list(program(tmp_path / "agent.py", "import no_such_module"))}}
     with pytest.raises(ProgramFailedError, match=r"none of 4 episodes.*no_such_module"):

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 import turnwise.trainers as front_door
 from turnwise.trainers.run.run import Run
 
@@ -63,6 +65,7 @@ def late(sources: Mapping[str, str]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_no_attribute_appears_after_the_constructor() -> None:
     sources = {str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     assert len(sources) > 100, "there is something to check"

@@ -71,6 +71,7 @@ def test_filters_find_what_a_reader_of_the_store_finds(runs: Path) -> None:
     assert found(tool="search", text="door") == set()
 
 
+@pytest.mark.slow
 def test_a_store_of_many_files_is_read_over_several_requests(tmp_path: Path) -> None:
     path = store(tmp_path / "s", [episode(f"e{n}") for n in range(3 * AT_ONCE)], per_part=1)
     index = EpisodeIndex(path)

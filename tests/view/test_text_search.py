@@ -49,6 +49,7 @@ EPISODES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(made=EPISODES, wanted=WORDS.filter(bool))
 def test_any_text_is_found_where_it_is_and_nowhere_else(
     tmp_path_factory: pytest.TempPathFactory, made: Any, wanted: str

@@ -37,6 +37,7 @@ def rows(app: Viewer) -> list[list[str]]:
     return [[str(cell) for cell in table.get_row_at(at)] for at in range(table.row_count)]
 
 
+@pytest.mark.slow
 async def test_from_the_runs_to_an_episode(tmp_path: Path) -> None:
     store(tmp_path / "runs" / "eval" / "episodes", family())
     app = Viewer(Runs([tmp_path / "runs"]))

@@ -57,6 +57,7 @@ def operator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNWISE_TOKEN", OPERATOR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "law"), IN_THREADS, ids=[f"{cls.__name__}-{law}" for cls, law in IN_THREADS])
 def test_a_planted_fault_is_found_through_the_wire(server: Any, cls: type[tw.TurnEnv], law: str) -> None:
     (verdict,) = certify(address(server, cls), quick=True, laws=[law]).verdicts
@@ -67,6 +68,7 @@ def test_a_planted_fault_is_found_through_the_wire(server: Any, cls: type[tw.Tur
         assert "envs/remote" not in verdict.reason, "no line of the client's is the author's"
 
 
+@pytest.mark.slow
 def test_an_order_of_sets_is_found_since_another_process_of_the_server_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the server's processes find this module
     with serving([id_of(SET_ORDER)], isolation="process", capacity=2) as server:

@@ -58,6 +58,7 @@ def test_no_hidden_scenario_and_no_expected_value_is_in_the_workspace() -> None:
     assert len(task.visible) < sum(len(check.cases) for check in task.checks if isinstance(check, ValueCheck))
 
 
+@pytest.mark.slow
 def test_a_memorized_module_is_of_no_use_in_another_split() -> None:
     assert {name for names in MODULES.values() for name in names} == set(module_names()), "a module has no split"
     seen = set()
