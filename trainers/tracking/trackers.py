@@ -119,13 +119,13 @@ class TrackerProcess:
         return True
 
     def lost(self) -> bool:
-        """Whether there is no process any more; logs a warning the first time."""
+        """Whether there is no process any more; log a warning the first time."""
         if self._process is not None and self._ended():
             self._release()
         return self._process is None
 
     def conclude(self) -> None:
-        """Release a process that was asked to end, or kill it if it still runs."""
+        """Release a process that received the end of the run, or kill it if it still runs."""
         if self._process is not None:
             self._release("" if self._ended() else "it did not finish in time")
         with suppress(OSError):  # keep a log only with something in it

@@ -92,8 +92,8 @@ def test_nothing_that_a_tracker_started_is_left(tmp_path: Path, wandb: Any) -> N
 def test_a_missing_package_is_one_warning_that_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(tracking.PACKAGES, "wandb", ("no_such_package", "wandb"))  # type: ignore[misc]
-    monkeypatch.setitem(tracking.PACKAGES, "otel", ("no_such_package.inside", "otel"))  # type: ignore[misc]
+    monkeypatch.setitem(tracking.PACKAGES, "wandb", ("no_such_package", "wandb"))
+    monkeypatch.setitem(tracking.PACKAGES, "otel", ("no_such_package.inside", "otel"))
     lines = written(tmp_path / "run", TrackingConfig(to=["wandb", "otel"]))
     assert len(lines) == 3
     assert [record.getMessage() for record in caplog.records] == [
