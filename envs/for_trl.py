@@ -158,9 +158,9 @@ def _method(tool: Tool) -> Callable[..., str]:
 def _type(shape: Mapping[str, Any]) -> Any:
     """Return the Python type of a JSON Schema, as far as TRL can turn it back."""
     if "enum" in shape:
-        return Literal[tuple(shape["enum"])]  # type: ignore[misc]
+        return Literal[tuple(shape["enum"])]
     if "const" in shape:
-        return Literal[shape["const"]]  # type: ignore[misc]
+        return Literal[shape["const"]]
     if "anyOf" in shape:
         return Union[tuple(_type(each) for each in shape["anyOf"])]  # noqa: UP007 - a number of types that is not known
     kind = shape.get("type")

@@ -38,7 +38,7 @@ class Books(tw.ToolEnv):
         """Ask a shop for its price.
 
         Args:
-            shop: where to ask.
+            shop: Name of the shop.
         """
         if Books.fails:
             raise RuntimeError("the shop burned down")
@@ -111,7 +111,7 @@ def test_trl_reads_the_tools_of_the_environment() -> None:
     price = schema(env.price)
     assert price["description"] == "Ask a shop for its price."
     shop = price["parameters"]["properties"]["shop"]
-    assert (shop["type"], shop["enum"], shop["description"]) == ("string", ["Adler", "Blum"], "where to ask.")
+    assert (shop["type"], shop["enum"], shop["description"]) == ("string", ["Adler", "Blum"], "Name of the shop.")
     assert price["parameters"]["required"] == ["shop"]
     assert price["parameters"]["properties"]["tags"]["type"] == "array"
     assert schema(env.buy)["parameters"]["properties"]["price"]["type"] == "integer"
