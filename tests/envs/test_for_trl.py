@@ -97,7 +97,7 @@ for registered, made in ((BOOKS, Books), (LAMP, Lamp), (WORDY, Wordy), (ODD, Odd
 
 
 def schema(function: Any) -> dict[str, Any]:
-    from transformers.utils import get_json_schema
+    from transformers.utils.chat_template_utils import get_json_schema
 
     described: dict[str, Any] = get_json_schema(function)["function"]
     return described

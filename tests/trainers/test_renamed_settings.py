@@ -144,6 +144,22 @@ def test_a_setting_that_moved_into_a_table_works_with_a_warning(algorithm: str, 
         configured(algorithm, file, start)
 
 
+def test_a_run_that_recorded_the_former_setting_is_resumed_without_a_warning(tmp_path: Path) -> None:
+    words = [*START, f"out={tmp_path}"]
+    config = configured("grpo", None, [*words, "tracking.to=[]"])
+    RunFolder(tmp_path, "grpo").begin(config)
+    file = tmp_path / "config.json"
+    data = json.loads(file.read_text())
+    assert data["config"].pop("tracking")["to"] == []
+    data["config"]["tensorboard"] = False
+    file.write_text(json.dumps(data))
+    (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n')
+    with warned() as said:
+        assert configured("grpo", file) == config
+        assert RunFolder(tmp_path, "grpo").resume(configured("grpo", None, words), may_change=["tracking"]) is None
+    assert said == []
+
+
 def test_an_unknown_setting_suggests_new_names() -> None:
     for wrong, right in (("normaliser_", "normalizer"), ("groupsize", "group_size"), ("tasks_", "tasks_per_step")):
         with pytest.raises(ConfigError, match=f"did you mean .*'{right}'"):
