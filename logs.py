@@ -75,7 +75,7 @@ def tell(
 def _log(logger: logging.Logger, kind: str, text: str, fields: Fields | None, level: int) -> None:
     if logger.isEnabledFor(level):
         with suppress(Exception):
-            known = {key: _without_secrets(value, key) for key, value in (fields or {}).items()}
+            known = {key: masked(value, key) for key, value in (fields or {}).items()}
             extra = {"event": kind, "fields": known}
             logger.log(level, "%s", without_secrets(text), extra=extra, stacklevel=3)  # the line of event's caller
 
@@ -113,11 +113,12 @@ def without_secrets(text: str) -> str:
     return text
 
 
-def _without_secrets(value: Any, name: str = "") -> Any:
+def masked(value: Any, name: str = "") -> Any:
+    """Return a copy of nested settings or fields whose secrets, by name or by form, are ``***``."""
     if isinstance(value, Mapping):
-        return {str(key): _without_secrets(inner, str(key)) for key, inner in value.items()}
+        return {str(key): masked(inner, str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_secrets(inner, name) for inner in value]
+        return [masked(inner, name) for inner in value]
     if value is None or isinstance(value, bool | int | float):
         return value
     return MASK if SECRET.search(name) else without_secrets(str(value))

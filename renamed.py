@@ -15,7 +15,10 @@ Report = Callable[[str, str], None]
 
 
 def former_names(model: type[Any]) -> Mapping[str, str]:
-    """Return the new names of a table's settings by their former ones, with those that it inherits."""
+    """Return the new names of a table's settings by their former ones, with those that it inherits.
+
+    A new name with a dot, such as ``tracking.to``, is that of a setting that moved into a table below.
+    """
     return {old: new for kind in reversed(model.__mro__) for old, new in vars(kind).get("renamed", {}).items()}
 
 
@@ -52,8 +55,12 @@ def with_new_names(given: Mapping[str, Any], *models: type[Any], report: Report,
     names = {old: new for model in models for old, new in former_names(model).items()}
     values = {name: known for model in models for name, known in _former_values(model).items()}
     settings: dict[str, Any] = {}
+    moved: dict[str, str] = {}
     for key, value in given.items():
         name = key if key in own and not _is_former(key, value, models) else names.get(key, key)
+        if "." in name:
+            moved[key] = name
+            continue
         if name != key and name in given:
             raise ValueError(f"{above}{key} is the former name of {above}{name}, and both are set: remove {above}{key}")
         tables = tuple(table for model in models for table in _tables(model, name))
@@ -64,7 +71,29 @@ def with_new_names(given: Mapping[str, Any], *models: type[Any], report: Report,
             report(f"{above}{key}", f"setting '{above}{key}' = {value!r} is deprecated: write {cure}")
         elif name != key:
             report(f"{above}{key}", f"setting '{above}{key}' is deprecated: write {above}{name}")
+    for key, name in moved.items():
+        _move(settings, key, given[key], name, values.get(name, {}), report, above)
     return settings
+
+
+def _move(
+    settings: dict[str, Any],
+    key: str,
+    value: Any,
+    name: str,
+    values: Mapping[Any, Any],
+    report: Report,
+    above: str,
+) -> None:
+    """Put the value of a former setting into the table that has its new name."""
+    table, _, inner = name.partition(".")
+    held = settings.get(table, {})
+    held = dict(held) if isinstance(held, Mapping) else held.model_dump(exclude_unset=True)
+    if inner in held:
+        raise ValueError(f"{above}{key} is the former name of {above}{name}, and both are set: remove {above}{key}")
+    new = next((new for old, new in values.items() if old is value or old == value), value)
+    settings[table] = {**held, inner: new}
+    report(f"{above}{key}", f"setting '{above}{key}' = {value!r} is deprecated: write {above}{name} = {new!r}")
 
 
 def _is_former(key: str, value: Any, models: tuple[type[Any], ...]) -> bool:

@@ -89,7 +89,7 @@ def shared(out: Path, env: str, **env_kwargs: Any) -> dict[str, Any]:
         "eval": {"episodes": 0},
         "threads": 1,
         "progress": False,
-        "tensorboard": False,
+        "tracking": {"to": []},
     }
 
 

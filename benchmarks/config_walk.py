@@ -31,7 +31,7 @@ TINY = [
     "eval.episodes=2",
     "eval.split=train",
 ]
-TINY += ["episodes.env_kwargs.max_turns=6", "threads=1", "progress=false", "tensorboard=false"]
+TINY += ["episodes.env_kwargs.max_turns=6", "threads=1", "progress=false", "tracking.to=[]"]
 
 
 class Walk:

@@ -40,7 +40,7 @@ def trained(word: str, config: str, words: Sequence[str], out: Path) -> Path:
     """
     if not (out / "done").exists():
         resumed = ["resume=true"] if (out / "config.json").exists() else []
-        settings = [*words, f"out={out}", "progress=false", "tensorboard=false", "threads=1", *resumed]
+        settings = [*words, f"out={out}", "progress=false", "tracking.to=[]", "threads=1", *resumed]
         ALGORITHMS[word].load()[1](configured(word, located(config), settings))
         (out / "done").touch()
     return out / "model"

@@ -32,7 +32,7 @@ SHARED: dict[str, Any] = {
     "eval": {"split": "train", "episodes": 3, "every": 2},
     "threads": 1,
     "progress": False,
-    "tensorboard": False,
+    "tracking": {"to": []},
 }
 NANO = {"size": "0.1M", "layers": 1, "hidden": 32}
 DEMONSTRATIONS = {"count": 12, "skills": [0.5]}

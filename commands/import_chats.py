@@ -1,4 +1,4 @@
-"""``turnwise import``: turn chat messages into an episode store of demonstrations."""
+"""``turnwise import``: turn chat messages and ATIF trajectories into an episode store of demonstrations."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from .terminal import remark
 
 
 def import_chats(
-    source: Annotated[Path, typer.Argument(help="JSONL file, one conversation per line.", show_default=False)],
+    source: Annotated[
+        Path,
+        typer.Argument(help="JSONL file with a conversation per line, or .json.", show_default=False),
+    ],
     env: Annotated[str, typer.Option(help="Environment of the conversations: an id, or a Python file.")],
     out: Annotated[Path, typer.Option(help="Episode store to write.")],
     split: Annotated[Split, typer.Option(help="Split of conversations that name no task.")] = Split.TRAIN,
 ) -> None:
-    """Convert chat messages to an episode store of demonstrations, for ``demonstrations.store``.
+    """Convert chat messages or ATIF trajectories to an episode store of demonstrations, for ``demonstrations.store``.
 
     Each line has "messages" in the format of OpenAI's chat API. It may have "success", "reward", "task" and "env",
-    which must match --env. Files that `turnwise export` wrote keep their tasks.
+    which must match --env. Or it is an ATIF trajectory. Files that `turnwise export` wrote keep their tasks.
 
     Examples:
 
         turnwise import logs.jsonl --env my_env.py --out runs/demonstrations
+
+        turnwise import trajectory.json --env my_env.py --out runs/demonstrations
 
         turnwise train bc env=my_env.py demonstrations.store=runs/demonstrations
     """

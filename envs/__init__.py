@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .certify.report import Certificate, Verdict
     from .code.episode_sandbox import EpisodeSandbox
     from .code.tool import CodeTool
+    from .for_trl import trl_environment, trl_rows
     from .mcp.spec import ServerSpec
     from .mcp.tools import McpTools
     from .program.env import ProgramEnv
@@ -65,6 +66,8 @@ __all__ = [
     "Verdict",
     "check_retriever",
     "retriever_for",
+    "trl_environment",
+    "trl_rows",
 ]
 
 if not TYPE_CHECKING:

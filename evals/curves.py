@@ -20,7 +20,7 @@ RATES = frozenset({"success", "eval/success"})
 """Metrics that are proportions: they stay in [0, 1], and a single seed has its own interval."""
 
 PER_SEED = frozenset(
-    {"seed", "out", "model", "store", "resume", "progress", "tensorboard", "threads", "device", "rollouts"}
+    {"seed", "out", "model", "store", "resume", "progress", "tensorboard", "tracking", "threads", "device", "rollouts"}
 )
 """Settings in which seeds of one training may differ: locations, also of episodes, and output options."""
 

@@ -28,6 +28,7 @@ from ..inference.bounded_json import no_constant
 from ..tasks.rng import stable_hash
 from ..tasks.score import Score
 from ..tasks.spec import Split, TaskSpec
+from .atif_import import START, chat_line, is_atif
 from .episode import Episode, Outcome, Turn
 from .step_values import state_values
 
@@ -67,13 +68,13 @@ def to_chat(episode: Episode, tools: Sequence[Tool] = ()) -> dict[str, Any]:
 
 
 def from_chat(path: Path, env_id: str, split: Split = Split.TRAIN) -> Iterator[Episode]:
-    """Read demonstrations: one episode per line.
+    """Read demonstrations: one episode per line, in the form of a conversation or of an ATIF trajectory.
 
-    Messages between two assistant messages form an observation. The last action gets the reward. A line without
-    ``task`` gets a separate task, which names it and generates nothing.
+    A file that ends in ``.json`` has a single one. Messages between two assistant messages form an observation. The
+    last action gets the reward. A line without ``task`` gets a separate task, which names it and generates nothing.
 
     Args:
-        path: JSONL file to read.
+        path: JSONL file, or ``.json`` file, to read.
         env_id: environment of the conversations.
         split: split of tasks that a line does not name.
 
@@ -84,7 +85,7 @@ def from_chat(path: Path, env_id: str, split: Split = Split.TRAIN) -> Iterator[E
     lines: dict[str, int] = {}
     try:
         with path.open(encoding="utf-8-sig") as file:
-            for number, text in enumerate(file, 1):
+            for number, text in enumerate([file.read()] if path.suffix == ".json" else file, 1):
                 if text.strip():
                     episode = _episode(text, f"{path}, line {number}", env_id, split)
                     first = lines.setdefault(episode.episode_id, number)
@@ -126,7 +127,7 @@ class _Line(pydantic.BaseModel):
 
 def _episode(text: str, where: str, env_id: str, split: Split) -> Episode:
     try:
-        line = _Line.model_validate_json(text)
+        line = _line(text)
         if line.env not in (None, env_id):
             raise ValueError(
                 f"the line belongs to environment {line.env}, not {env_id}; import each with its own --env"
@@ -154,6 +155,16 @@ def _episode(text: str, where: str, env_id: str, split: Split) -> Episode:
         score=Score(line.success),
         fingerprints={"imported": where, "task": task.digest},
     )
+
+
+def _line(text: str) -> _Line:
+    try:
+        data = json.loads(text) if f'"{START}' in text else None
+    except ValueError:  # pydantic says what is wrong
+        data = None
+    if data is None or not is_atif(data):
+        return _Line.model_validate_json(text)
+    return _Line.model_validate(chat_line(data))
 
 
 def _turns(messages: Sequence[Message]) -> tuple[list[tuple[Observation, Action]], list[Message]]:

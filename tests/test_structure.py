@@ -41,6 +41,7 @@ LAYERS = {
 TRAINERS = {
     "registry": -1,
     "learning": 0,
+    "tracking": 0,
     "weights": 1,
     "planning": 1,
     "critics": 1,

@@ -18,6 +18,7 @@ from .run.conclusion import RunResult
 from .run.interrupts import deferred
 from .run.metrics import MetricsLog, StepProgress, read_metrics
 from .run.run_folder import RunFolder
+from .tracking.trackers import Trackers
 
 TEXT = "text"
 """Folder of the transcripts, in the run's folder."""
@@ -63,7 +64,8 @@ def _texts(config: PretrainConfig, folder: Path, files: int) -> tuple[list[Kind]
 def _train(run: Pretraining, folder: RunFolder) -> None:
     config = run.config
     with (
-        MetricsLog(folder.path, resume_at=run.step, tensorboard=config.tensorboard) as log,
+        Trackers.start(config.tracking, folder.path, config.model_dump(mode="json"), resume_at=run.step) as trackers,
+        MetricsLog(folder.path, resume_at=run.step, trackers=trackers) as log,
         StepProgress("pretrain", config.steps, done=run.step, enabled=config.progress) as progress,
         deferred() as interrupt,
     ):

@@ -34,7 +34,7 @@ def run(trial: Trial, name: str) -> dict[str, Any]:
     """Train, and return the first and last evaluation."""
     script, config, settings = RUNS[name]
     folder = trial.out / "runs" / name
-    words = [f"out={folder}", f"device={trial.device}", "progress=false", "tensorboard=false", "eval.every=0"]
+    words = [f"out={folder}", f"device={trial.device}", "progress=false", "tracking.to=[]", "eval.every=0"]
     if name != "clone":
         words.append(f"model={trial.out / 'runs' / 'clone' / 'model'}")
     if trial.plan:

@@ -45,7 +45,7 @@ class Lamp(tw.ToolEnv):
 
 tw.register("test/Lamp-v0", Lamp)
 '''
-QUICK = ("env=my_env.py", "threads=1", "tensorboard=false", "progress=false", "eval.temperature=0", "eval.episodes=2")
+QUICK = ("env=my_env.py", "threads=1", "tracking.to=[]", "progress=false", "eval.temperature=0", "eval.episodes=2")
 
 
 def successes(folder: str) -> list[float]:

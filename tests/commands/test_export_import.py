@@ -129,6 +129,6 @@ def test_own_demonstrations_are_cloned(run: Run) -> None:
     Path("mine.jsonl").write_text(f"{line}\n" * 4)
     ran = run("import", "mine.jsonl", "--env", "guess.py", "--out", "runs/mine")
     assert ran.code == 0, ran.err
-    small = ("nano.size=0.1M", "steps=1", "batch=2", "eval.episodes=0", "threads=1", "tensorboard=false")
+    small = ("nano.size=0.1M", "steps=1", "batch=2", "eval.episodes=0", "threads=1", "tracking.to=[]")
     ran = run("train", "bc", "env=guess.py", "demonstrations.store=runs/mine", *small, "--out", "runs/bc")
     assert ran.code == 0, ran.err

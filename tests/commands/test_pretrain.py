@@ -58,7 +58,7 @@ def test_a_model_is_probed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.slow
 @pytest.mark.shift
 def test_a_run_resumes_with_the_settings_of_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["steps=2", "warmup=0", "batch_tokens=64", "context=64", "long_every=0", "threads=1", "tensorboard=false"]
+    words = ["steps=2", "warmup=0", "batch_tokens=64", "context=64", "long_every=0", "threads=1", "tracking.to=[]"]
     words += ["nano.size=0.1M", "nano.layers=1", "nano.hidden=16", "text.transcripts=0", "text.exercises=0.9"]
     words += ["eval.documents=1", "eval.probes=1"]
     assert run("--out", str(tmp_path / "run"), *words) == 0

@@ -18,7 +18,7 @@ Run = Callable[..., Any]
 
 SMALL = (
     "env=turnwise/MazeFO-v0", "nano.size=0.1M", "agent.context=last:1", "agent.max_tokens=4", "demonstrations.count=8",
-    "eval.episodes=0", "batch=8", "checkpoint_every=1", "threads=1", "tensorboard=false",
+    "eval.episodes=0", "batch=8", "checkpoint_every=1", "threads=1", "tracking.to=[]",
 )  # fmt: skip
 
 

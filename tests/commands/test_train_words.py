@@ -27,7 +27,7 @@ def test_every_on_policy_algorithm_has_a_word() -> None:
 
 
 def test_a_family_without_the_split_of_evaluations_names_the_setting(run: Run, tmp_path: Path) -> None:
-    words = ("train", "bc", "env=turnwise/MazeFO-v0", "demonstrations.count=1", "nano.size=0.1M", "tensorboard=false")
+    words = ("train", "bc", "env=turnwise/MazeFO-v0", "demonstrations.count=1", "nano.size=0.1M", "tracking.to=[]")
     run(*words, "--out", "runs/bc").refused("eval.split is dev", "has only train", "eval.episodes=0")
     assert not (tmp_path / "runs/bc/demonstrations").exists(), "refused before anything is played"
 
@@ -120,7 +120,7 @@ def test_a_checkpoint_of_another_algorithm_is_refused(run: Run) -> None:
         "eval.episodes=0",
         "threads=1",
     )
-    small += ("tensorboard=false", "episodes.env_kwargs.max_turns=4", "steps=1")
+    small += ("tracking.to=[]", "episodes.env_kwargs.max_turns=4", "steps=1")
     nano = ("nano.layers=1", "nano.hidden=32", "demonstrations.count=2", "batch=4")
     assert run("train", "bc", *small, *nano, "--out", "runs/bc").code == 0
     model = "model=runs/bc/model"

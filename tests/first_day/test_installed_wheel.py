@@ -28,7 +28,7 @@ from ..commands.test_agent_table import LAMP
 pytestmark = [pytest.mark.slow, pytest.mark.shift("installed wheel")]
 ROOT = Path(__file__).resolve().parents[2]
 THOUGHTS = "<think>Perhaps 3? No, rather 12.</think>\n\n"
-QUIET = ("threads=1", "tensorboard=false", "eval.temperature=0", "eval.episodes=2")
+QUIET = ("threads=1", "tracking.to=[]", "eval.temperature=0", "eval.episodes=2")
 Call = Callable[..., Ran]
 
 

@@ -38,7 +38,7 @@ SHARED: dict[str, Any] = {
     "episodes": {"env_kwargs": {"max_turns": 12}},
     "threads": 1,
     "progress": False,
-    "tensorboard": False,
+    "tracking": {"to": []},
 }
 
 
@@ -119,7 +119,7 @@ def interrupted(out: Path, model: Path, *words: str) -> int:
         "agent.context=last:1",
     ]
     settings += ["agent.max_tokens=4", "episodes.env_kwargs.max_turns=12", "eval.episodes=0", "threads=1"]
-    command = [sys.executable, "-m", "turnwise.trainers.loop", *settings, "tensorboard=false", *words]
+    command = [sys.executable, "-m", "turnwise.trainers.loop", *settings, "tracking.to=[]", *words]
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     log = out / "metrics.jsonl"

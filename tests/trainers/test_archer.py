@@ -384,7 +384,7 @@ def test_a_shipped_configuration_runs_for_two_updates(tmp_path: Path, cloned: Pa
         "batch=4",
         "progress=false",
     ]
-    shrunk += ["tensorboard=false", "eval.episodes=0", "demonstrations.count=3", f"out={tmp_path / 'run'}"]
+    shrunk += ["tracking.to=[]", "eval.episodes=0", "demonstrations.count=3", f"out={tmp_path / 'run'}"]
     shrunk += [
         f"model={cloned / 'model'}",
         f"env={small.ENV}",

@@ -92,7 +92,7 @@ def shrunken(config: TrainConfig, out: Path, model: Path | None, *, steps: int =
         "checkpoint_every": 100,
         "threads": 1,
         "progress": False,
-        "tensorboard": False,
+        "tracking": {"to": []},
     }
     if model is not None:
         changes["model"] = str(model)
@@ -281,7 +281,7 @@ def test_a_vocabulary_has_room_for_what_the_demonstrators_say(path: Path, tmp_pa
         "steps": 1,
         "eval": {"episodes": 4, "every": 1},
         "progress": False,
-        "tensorboard": False,
+        "tracking": {"to": []},
     }
     if shipped.nano.tokenizer != "word":  # the others' vocabularies can spell any word
         changes["demonstrations"] = {"count": 60}

@@ -34,7 +34,7 @@ def test_each_step_evaluation_and_checkpoint_is_one_event(tmp_path: Path, caplog
 @pytest.mark.parametrize("by", ["turnwise", "python -m"])
 def test_standard_error_has_nothing_but_json(by: str, tmp_path: Path) -> None:
     small = "env=turnwise/MazeU-v0 steps=2 batch=4 nano.size=0.1M eval.episodes=0 demonstrations.count=2 "
-    words = [*f"{small}agent.max_tokens=4 tensorboard=false threads=1 --log-format json".split(), f"out={tmp_path}"]
+    words = [*f"{small}agent.max_tokens=4 tracking.to=[] threads=1 --log-format json".split(), f"out={tmp_path}"]
     start = ["turnwise", "train", "bc"] if by == "turnwise" else ["turnwise.trainers.behavior_cloning"]
     done = subprocess.run([sys.executable, "-m", *start, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

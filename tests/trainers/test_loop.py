@@ -21,7 +21,7 @@ from .fakes import Bigram, Said, conversation
 
 @pytest.mark.slow
 def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) -> None:
-    result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=2, tensorboard=True))
+    result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=2, tracking={"to": ["tensorboard"]}))
     assert {path.name for path in result.folder.iterdir()} == {
         "_end.json",
         "_lock",

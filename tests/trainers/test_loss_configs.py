@@ -16,7 +16,7 @@ from . import small
 
 SMALL = (
     f"env={small.ENV}", "steps=2", "tasks_per_step=2", "group_size=4", "agent.show_tools=false",
-    "episodes.env_kwargs.max_turns=12", "eval.episodes=0", "progress=false", "tensorboard=false", "checkpoint_every=1",
+    "episodes.env_kwargs.max_turns=12", "eval.episodes=0", "progress=false", "tracking.to=[]", "checkpoint_every=1",
 )  # fmt: skip
 REPORTED = {
     "grpo-empg-maze": {"updates"},

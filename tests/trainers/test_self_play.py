@@ -21,7 +21,7 @@ SHARED: dict[str, Any] = {
     "eval": {"episodes": 2, "every": 0},
     "threads": 1,
     "progress": False,
-    "tensorboard": False,
+    "tracking": {"to": []},
 }
 
 

@@ -275,7 +275,7 @@ def shrunken(name: str, kind: type[Any], tmp_path: Path, **changes: Any) -> Any:
         "eval": config.eval.model_copy(update={"episodes": 1}),
         "episodes": config.episodes.model_copy(update={"env_kwargs": {"max_turns": 5}}),
         "progress": False,
-        "tensorboard": False,
+        "tracking": {"to": []},
     }
     return config.model_copy(update=small_ones | changes)
 

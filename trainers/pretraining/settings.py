@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pydantic
 
 from ...agents.parsers import AUTO
 from ...config import Config
 from ...inference.nano import NanoConfig, Size, TokenizerKind
+from ..tracking.settings import RENAMED, RENAMED_VALUES, TrackingConfig
 
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]
 
@@ -124,6 +126,9 @@ class HeldOutConfig(Config):
 class PretrainConfig(Config):
     """Settings of pre-training. The defaults are those of ``pretrain-2m``, except ``autocast``."""
 
+    renamed: ClassVar[Mapping[str, str]] = RENAMED
+    renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = RENAMED_VALUES
+
     out: str = "runs/pretrain"
     """The run's folder."""
     seed: int = pydantic.Field(default=0, ge=0)
@@ -171,8 +176,8 @@ class PretrainConfig(Config):
     """Threads that torch may use on a CPU (default: torch's choice)."""
     progress: bool = True
     """Show a progress bar (on a terminal), or lines."""
-    tensorboard: bool = True
-    """Write TensorBoard files beside ``metrics.jsonl``."""
+    tracking: TrackingConfig = TrackingConfig()
+    """Trackers that show the numbers of ``metrics.jsonl``: TensorBoard and others."""
 
     @pydantic.model_validator(mode="after")
     def _fits(self) -> Self:
@@ -207,7 +212,7 @@ MAY_CHANGE = (
     "device",
     "threads",
     "progress",
-    "tensorboard",
+    "tracking",
     "microbatch_tokens",
 )
 """Settings that a resumed run may change: they affect results only in the last digits."""

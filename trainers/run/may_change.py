@@ -11,7 +11,7 @@ MAY_CHANGE = (
     "keep_checkpoints",
     "keep_episodes",
     "progress",
-    "tensorboard",
+    "tracking",
     "episodes.concurrency",
     "episodes.turn_timeout",
     "episodes.env_timeout",

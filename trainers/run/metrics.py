@@ -1,4 +1,4 @@
-"""Numbers of a training run: a JSONL file, TensorBoard, and a progress line on the screen."""
+"""Numbers of a training run: a JSONL file, trackers, and a progress line on the screen."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rich.table import Column
 
 from ...errors import UsageError
 from ...logs import shown, tell
+from ..tracking.trackers import Trackers
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ LINES = 100
 
 
 class MetricsLog:
-    """JSON objects in ``metrics.jsonl``, each with its step, and the same numbers for TensorBoard.
+    """JSON objects in ``metrics.jsonl``, each with its step, and the same numbers for trackers.
 
     A step may have two lines: metrics of learning, and, under ``eval/``, those of the evaluation after it.
 
@@ -40,10 +41,10 @@ class MetricsLog:
         folder: the run's folder.
         resume_at: number of finished steps; later lines of an interrupted run are removed, so that no step is in the
             file twice.
-        tensorboard: whether to write event files too.
+        trackers: trackers that receive the numbers too; the caller closes them (default: none).
     """
 
-    def __init__(self, folder: Path, *, resume_at: int = 0, tensorboard: bool = True) -> None:
+    def __init__(self, folder: Path, *, resume_at: int = 0, trackers: Trackers | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / METRICS
         kept = [line for line in read_metrics(self.path) if line["step"] <= resume_at] if self.path.exists() else []
@@ -52,32 +53,23 @@ class MetricsLog:
         partial.replace(self.path)
         self._file = self.path.open("a", encoding="utf-8")
         self._logged = {(line["step"], name) for line in kept for name in line}
-        self._board: Any = None
-        if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter  # starts threads, so import it only if needed
-
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=resume_at + 1)
+        self._trackers = trackers or Trackers()
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Log the numbers of one step; numbers that are not finite become null in the file and skip TensorBoard."""
+        """Log the numbers of one step; numbers that are not finite become null in the file and skip trackers."""
         finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         self._file.write(json.dumps({"step": step, **finite}) + "\n")
         self._file.flush()
         self._logged |= {(step, name) for name in finite}
-        if self._board is not None:
-            for name, value in finite.items():
-                if value is not None:
-                    self._board.add_scalar(name if "/" in name else f"train/{name}", value, step)
+        self._trackers.log(step, finite)
 
     def has(self, step: int, name: str) -> bool:
         """Whether a number was logged at a step."""
         return (step, name) in self._logged
 
     def close(self) -> None:
-        """Flush and close both logs."""
+        """Flush and close the file."""
         self._file.close()
-        if self._board is not None:
-            self._board.close()
 
     def __enter__(self) -> Self:
         return self

@@ -11,6 +11,7 @@ from ...logs import event
 from ...rollouts.learner_records import LearnerRecord
 from ..learning.groups import Group
 from ..learning.parallel import ProcessGroup
+from ..tracking.trackers import Trackers
 from .conclusion import actions_cut, nothing_learned
 from .kept_episodes import KeptEpisodes
 from .metrics import SHOWN, MetricsLog, StepProgress, in_words
@@ -50,7 +51,9 @@ class Reports:
         bar = StepProgress(folder.algorithm, config.steps, done=step, enabled=config.progress and world.is_main)
         log = episodes = None
         if world.is_main:
-            log = stack.enter_context(MetricsLog(folder.path, resume_at=step, tensorboard=config.tensorboard))
+            settings = config.model_dump(mode="json")
+            trackers = stack.enter_context(Trackers.start(config.tracking, folder.path, settings, resume_at=step))
+            log = stack.enter_context(MetricsLog(folder.path, resume_at=step, trackers=trackers))
             episodes = stack.enter_context(KeptEpisodes(folder.episodes, config.keep_episodes))
         return cls(stack.enter_context(bar), log, episodes)
 

@@ -27,6 +27,7 @@ from ..collect.curriculum import Curriculum
 from ..learning.learner import OptimizerConfig
 from ..learning.lora import LoraConfig
 from ..learning.parallel_config import ParallelConfig
+from ..tracking.settings import RENAMED, RENAMED_VALUES, TrackingConfig
 from .hardware import HardwareConfig, profiled
 from .kept_episodes import Keep
 from .may_change import MAY_CHANGE
@@ -165,7 +166,8 @@ class Plan:
 class TrainConfig(Config):
     """Settings of every training script, and the methods that ``open_run`` calls on them."""
 
-    renamed: ClassVar[Mapping[str, str]] = {"pool": "max_tasks"}
+    renamed: ClassVar[Mapping[str, str]] = {"pool": "max_tasks", **RENAMED}
+    renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = RENAMED_VALUES
 
     env: str
     """The environment's id."""
@@ -220,8 +222,8 @@ class TrainConfig(Config):
     """Threads that torch may use on a CPU (default: torch's choice). Small models are fastest with 1 or 2."""
     progress: bool = True
     """Show a progress bar (on a terminal)."""
-    tensorboard: bool = True
-    """Write TensorBoard files beside ``metrics.jsonl``."""
+    tracking: TrackingConfig = TrackingConfig()
+    """Trackers that show the numbers of ``metrics.jsonl``: TensorBoard and others."""
 
     profile_steps: list[Annotated[int, pydantic.Field(ge=1)]] = pydantic.Field(default_factory=list)
     """Steps to trace with torch's profiler, e.g. ``[3]``: ``profiles/step-3.json.gz`` in the run's folder opens in

@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {
     "checkpoint_every": 2,
     "threads": 1,
     "progress": False,
-    "tensorboard": False,
+    "tracking": {"to": []},
     "nano": {"size": "0.1M", "layers": 1, "hidden": 32, "vocab_size": 300, "context_length": 2048},
     "text": {"wikis": 2, "pages": 60, "episodes": [{"env": "turnwise/Wordle-v1", "episodes": 8, "levels": [1]}]},
     "eval": {"every": 3, "documents": 2, "probes": 2},

@@ -37,7 +37,7 @@ def refused(capsys: pytest.CaptureFixture[str], out: Path, model: Path, *words: 
     command = ["train", "loop", "env=turnwise/MazeU-v0", f"model={model}", f"out={out}", "progress=false"]
     before = threading.active_count()
     with pytest.raises(SystemExit) as ended:
-        main([*command, "eval.split=train", "eval.episodes=2", "tensorboard=false", *words])
+        main([*command, "eval.split=train", "eval.episodes=2", "tracking.to=[]", *words])
     captured = capsys.readouterr()
     *remarks, line = captured.err.splitlines()
     assert not [remark for remark in remarks if not remark.startswith(REMARKS)], "one line says why"
@@ -92,7 +92,7 @@ def test_servers_of_another_version(
         out, agent = f"out={tmp_path / 'run'}", ["agent.context=last:1", "agent.max_tokens=4", "agent.show_tools=false"]
         command = ["train", "loop", "env=turnwise/MazeU-v0", f"model={cloned / 'model'}", out, "progress=false"]
         with pytest.raises(SystemExit) as ended:
-            main([*command, *words, *agent, "tensorboard=false"])
+            main([*command, *words, *agent, "tracking.to=[]"])
         assert ended.value.code == 0
 
 

@@ -12,12 +12,12 @@ from turnwise.trainers.run.metrics import MetricsLog, StepProgress, Stopwatch, r
 
 
 def test_a_resumed_log_has_every_step_once(tmp_path: Path) -> None:
-    with MetricsLog(tmp_path, tensorboard=False) as log:
+    with MetricsLog(tmp_path) as log:
         for step in range(1, 6):
             log.write(step, {"loss": float(step)})
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 6, "lo')  # a kill in the middle of a line
-    with MetricsLog(tmp_path, resume_at=3, tensorboard=False) as log:
+    with MetricsLog(tmp_path, resume_at=3) as log:
         assert log.has(3, "loss")
         assert not log.has(4, "loss")
         log.write(4, {"loss": 40.0})
@@ -25,7 +25,7 @@ def test_a_resumed_log_has_every_step_once(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_none_are_null(tmp_path: Path) -> None:
-    with MetricsLog(tmp_path, tensorboard=False) as log:
+    with MetricsLog(tmp_path) as log:
         log.write(1, {"loss": float("nan"), "return": float("-inf")})
     assert json.loads(log.path.read_text()) == {"step": 1, "loss": None, "return": None}
 
@@ -33,20 +33,7 @@ def test_numbers_that_are_none_are_null(tmp_path: Path) -> None:
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
     with pytest.raises(UsageError, match="line 2"):
-        MetricsLog(tmp_path, tensorboard=False)
-
-
-def test_tensorboard_gets_the_same_numbers_and_forgets_what_was_lost(tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    with MetricsLog(tmp_path) as log:
-        for step in range(4):
-            log.write(step, {"loss": float(step)})
-    with MetricsLog(tmp_path, resume_at=1) as log:
-        log.write(2, {"loss": 20.0, "broken": float("nan")})
-    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    assert [(e.step, e.value) for e in events.Scalars("train/loss")] == [(0, 0.0), (1, 1.0), (2, 20.0)]
-    assert events.Tags()["scalars"] == ["train/loss"]
+        MetricsLog(tmp_path)
 
 
 def test_the_stopwatch_splits_a_step() -> None:
