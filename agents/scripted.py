@@ -9,6 +9,7 @@ from typing import Any
 
 from ..envs.messages import Action, ActionLike, Observation
 from ..errors import UsageError
+from ..tasks.rng import stable_hash, unit_hash
 from .agent import Decision, EpisodeContext, Session
 
 Reply = ActionLike | Awaitable[ActionLike]
@@ -71,33 +72,32 @@ class MixedAgent:
     """Demonstrators of mixed skill, as LMRL-Gym's datasets were made (2311.18232, §4).
 
     Each episode draws a skill; each of its turns then takes the oracle's action with that probability, and a
-    random one otherwise.
+    random one otherwise. Random mistakes average out: a clone of them is nearly perfect at temperature 0. Habits do
+    not: they are the same mistake whenever the same message is read.
 
     Args:
         skills: the mixture; each in [0, 1].
         weights: relative frequency of each skill; equal when omitted.
+        habits: share of messages, chosen by their hash, at which skill does not help: one legal action, chosen by the
+            same hash, replaces the oracle's.
 
     Raises:
-        UsageError: no skills, one outside [0, 1], or weights that do not fit them.
+        UsageError: no skills, a skill or a share outside [0, 1], or weights that do not fit the skills.
     """
 
-    def __init__(self, skills: Sequence[float], weights: Sequence[float] | None = None) -> None:
+    def __init__(self, skills: Sequence[float], weights: Sequence[float] | None = None, habits: float = 0.0) -> None:
+        if not 0.0 <= habits <= 1.0:
+            raise UsageError(f"habits {habits} must be a share in [0, 1]")
         if not skills or not all(0.0 <= skill <= 1.0 for skill in skills):
             raise UsageError(f"skills {list(skills)} must be one or more probabilities in [0, 1]")
         chances = [1.0] * len(skills) if weights is None else list(weights)
         if len(chances) != len(skills) or not all(chance >= 0 for chance in chances) or sum(chances) <= 0:
             raise UsageError(f"weights {chances} must have one non-negative number per skill, and not only zeros")
-        self.skills, self.weights = tuple(skills), tuple(chances)
+        self.skills, self.weights, self.habits = tuple(skills), tuple(chances), habits
 
     def start(self, context: EpisodeContext) -> Session:
         """A session of one skill."""
-        skill = context.rng.choices(self.skills, self.weights)[0]
-
-        def choose() -> Awaitable[Action]:
-            seed = context.rng.getrandbits(31)  # drawn in either case, so that skills share their random actions
-            return context.oracle() if context.rng.random() < skill else context.random(seed)
-
-        return _AskingSession(choose)
+        return _MixedSession(context, context.rng.choices(self.skills, self.weights)[0], self.habits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,24 @@ class _AskingSession:
 
     async def act(self, observation: Observation) -> Decision:
         return Decision(Action.of(await self.ask()))
+
+
+@dataclass(frozen=True, slots=True)
+class _MixedSession:
+    context: EpisodeContext
+    skill: float
+    habits: float
+
+    async def act(self, observation: Observation) -> Decision:
+        rng = self.context.rng
+        seed = rng.getrandbits(31)  # drawn in either case, so that skills share their random actions
+        if rng.random() >= self.skill:
+            return Decision(Action.of(await self.context.random(seed)))
+        text = observation.messages[-1].text if observation.messages else ""  # without rules that came before it
+        if unit_hash("habit", text) < self.habits:
+            fixed = int.from_bytes(stable_hash("habitual action", text)[:3], "big")
+            return Decision(Action.of(await self.context.random(fixed)))
+        return Decision(Action.of(await self.context.oracle()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class Harness:
     def play_data(self) -> float:
         """Play the offline data, if that has not been done; their mean return."""
         data, folder = self.study.data, self.root / plan.data_folder(self.study)
-        mixture = Mixture(tuple(data.skills), tuple(data.weights))
+        mixture = Mixture(tuple(data.skills), tuple(data.weights), data.habits)
         options = RunOptions(env_kwargs=self.study.env_kwargs)
         levels = self.study.levels or ()
         episodes = make_demonstrations(

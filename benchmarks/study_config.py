@@ -31,8 +31,15 @@ class DataConfig(Config):
     """Each episode draws one: the share of its turns that the oracle takes; the others are random."""
     weights: list[float]
     """Relative frequency of each skill."""
+    habits: float = pydantic.Field(default=0.0, ge=0, le=1)
+    """Share of messages at which all demonstrators make the same mistake: it is not sharpened away."""
     seed: int = 0
     """Seed of tasks and play."""
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Return the settings as digests count them: habits of 0 are left out, so that earlier results keep theirs."""
+        return self.model_dump(exclude=None if self.habits else {"habits"})
 
 
 class MeasureConfig(Config):

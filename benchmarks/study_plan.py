@@ -76,7 +76,7 @@ def digest(study: Study, name: str) -> str:
         "env": [study.env, study.levels, study.env_kwargs],
         "settings": first_names(study.shared | learner.settings),
         "swept": learner.swept,
-        "data": study.data.model_dump() if learner.data else None,
+        "data": study.data.described if learner.data else None,
         "after": digest(study, learner.after) if learner.after else None,
     }
     if learner.control is not None:  # other learners keep the digests that they have
@@ -129,7 +129,7 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
 
 def data_folder(study: Study) -> str:
     """The name of the folder with the study's offline data: other data have another name."""
-    text = json.dumps([study.env, study.levels, study.env_kwargs, study.data.model_dump()])
+    text = json.dumps([study.env, study.levels, study.env_kwargs, study.data.described])
     return f"data-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 

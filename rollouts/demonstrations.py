@@ -32,15 +32,22 @@ class Mixture:
     Args:
         skills: for each kind of demonstrator, the share of its turns in which it follows the oracle.
         weights: for each kind, how often it plays; equally if empty.
+        habits: share of messages at which all of them have the same wrong habit instead; see ``MixedAgent``.
     """
 
     skills: tuple[float, ...]
     weights: tuple[float, ...] = ()
+    habits: float = 0.0
 
     @property
     def agent(self) -> MixedAgent:
         """Return the agent that plays as these demonstrators."""
-        return MixedAgent(self.skills, self.weights or None)
+        return MixedAgent(self.skills, self.weights or None, self.habits)
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Return the fields for a store's description; habits of 0 are left out, so that earlier stores can grow."""
+        return {name: value for name, value in asdict(self).items() if name != "habits" or value}
 
 
 PRESETS: dict[str, Mixture] = {
@@ -121,7 +128,7 @@ def make_demonstrations(
     base = options or RunOptions()
     settings = base.model_copy(update={"seed": seed, "group_size": 1})
     tasks = list(islice(demonstration_tasks(env_id, split, levels, seed, base.env_kwargs), n))
-    run = {"env": env_id, "mixture": asdict(chosen), "split": str(split), "levels": list(levels), "seed": seed}
+    run = {"env": env_id, "mixture": chosen.described, "split": str(split), "levels": list(levels), "seed": seed}
 
     async def play() -> None:
         stats = RunStats()

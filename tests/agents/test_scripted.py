@@ -10,6 +10,7 @@ import pytest
 import turnwise
 from turnwise import Action, Observation, ToolCall
 from turnwise.agents.scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
+from turnwise.envs.messages import message
 from turnwise.errors import UsageError
 
 from .fakes import context
@@ -87,6 +88,35 @@ async def test_an_episode_has_one_skill_and_the_mixture_has_many() -> None:
     episodes = [{action.text == "best" for action in await says(agent, *"abcdef", seed=seed)} for seed in range(200)]
     assert all(len(kinds) == 1 for kinds in episodes), "skill is drawn per episode, not per turn"
     assert sum(True in kinds for kinds in episodes) / 200 == pytest.approx(0.25, abs=0.09)
+
+
+async def test_a_habit_is_the_same_action_whenever_the_same_message_is_read() -> None:
+    texts = [f"cell {number}" for number in range(200)]
+    played = [await says(MixedAgent([1.0], habits=0.25), *texts, seed=seed) for seed in range(2)]
+    assert played[0] == played[1], "neither the episode nor its luck changes a habit"
+    wrong = [action.text != "best" for action in played[0]]
+    assert sum(wrong) / 200 == pytest.approx(0.25, abs=0.09)
+    assert len({action.text for action in played[0]}) > 20, "a message has its own habit"
+    fewer = await says(MixedAgent([1.0], habits=0.1), *texts)
+    assert all(before for before, now in zip(wrong, fewer, strict=True) if now.text != "best"), "more habits keep these"
+
+
+async def test_a_habit_belongs_to_the_last_message_and_takes_no_luck_from_other_turns() -> None:
+    agent = MixedAgent([1.0], habits=0.5)
+    for text in map(str, range(20)):
+        with_rules = Observation((message("system", "Rules."), message("user", text)))
+        first = await agent.start(context()).act(with_rules)
+        assert [first.action] == await says(agent, text)
+    turns = [str(number) for number in range(60)]
+    plain, habitual = [await says(MixedAgent([0.5], habits=habits), *turns) for habits in (0.0, 0.5)]
+    assert all(b == a for a, b in zip(plain, habitual, strict=True) if a.text != "best"), "random turns stay"
+    assert plain != habitual
+
+
+@pytest.mark.parametrize("habits", [-0.1, 1.5])
+def test_habits_that_are_no_share_are_refused(habits: float) -> None:
+    with pytest.raises(UsageError, match=r"habits .* must be a share in \[0, 1\]"):
+        MixedAgent([1.0], habits=habits)
 
 
 @pytest.mark.parametrize("arguments", [([],), ([1.5],), ([-0.1],), ([0.5], [1, 2]), ([0.5], [0]), ([0.5], [-1])])

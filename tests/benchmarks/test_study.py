@@ -220,6 +220,19 @@ def test_other_settings_are_other_runs(plan: Any, small: Path) -> None:
     assert {name: plan.digest(again, name) for name in before} == before, "measuring otherwise needs no training"
 
 
+def test_data_with_habits_are_other_data_and_without_them_the_same(plan: Any, small: Path) -> None:
+    study = load_study(str(small))
+    before = {name: plan.digest(study, name) for name in ("bc", "fast")}, plan.data_folder(study)
+    weights = "weights = [1.0, 1.0]"
+    small.write_text(SMALL.replace(weights, f"{weights}, habits = 0.0"))
+    same = load_study(str(small))
+    assert ({name: plan.digest(same, name) for name in before[0]}, plan.data_folder(same)) == before
+    small.write_text(SMALL.replace(weights, f"{weights}, habits = 0.25"))
+    other = load_study(str(small))
+    assert all(plan.digest(other, name) != mark for name, mark in before[0].items())
+    assert plan.data_folder(other) != before[1]
+
+
 def test_the_results_of_release_0_1_are_those_of_the_renamed_settings(plan: Any) -> None:
     study = load_study("limits")
     kept = [json.loads(line) for line in (BENCHMARKS / "results" / "limits" / "results.jsonl").read_text().splitlines()]

@@ -56,6 +56,15 @@ def test_a_dataset_can_grow_and_goes_on_where_it_stopped(tmp_path: Path) -> None
         make_demonstrations(MAZE, 12, tmp_path / "s", mixture="expert")
 
 
+def test_habits_make_another_dataset_and_their_absence_keeps_the_description(tmp_path: Path) -> None:
+    habitual = Mixture((1.0,), habits=0.5)
+    assert habitual.described["habits"] == 0.5
+    assert set(Mixture((1.0,)).described) == {"skills", "weights"}, "stores of earlier versions can grow"
+    make_demonstrations(MAZE, 2, tmp_path / "s", mixture=Mixture((1.0,)))
+    with pytest.raises(StoreError, match="mixture"):
+        make_demonstrations(MAZE, 3, tmp_path / "s", mixture=habitual)
+
+
 def test_levels_take_turns_and_splits_are_kept(tmp_path: Path) -> None:
     episodes = make_demonstrations(
         "turnwise/Maze-v0", 8, tmp_path / "s", levels=(1, 3), split="dev", mixture=Mixture((1.0,))
