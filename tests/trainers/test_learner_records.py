@@ -46,3 +46,12 @@ def test_kept_episodes_have_the_learners_numbers(name: str, tmp_path: Path, clon
     assert any(turn.entropies for turn in turns) == (name != "archer"), "ArCHer's actor learns from other utterances"
     if name == "archer":
         assert all(len(set(turn.advantages)) == 1 for turn in turns), "the critic judges whole utterances"
+
+
+@pytest.mark.slow
+def test_keeping_them_changes_nothing_that_is_learned(tmp_path: Path, cloned: Path) -> None:
+    """ArCHer's critic is asked once more for the kept episodes, and answers without a trace."""
+    for keep in ("none", "all"):
+        train("archer", tmp_path / keep, cloned / "model", keep)
+    one, other = ((tmp_path / keep / "model" / "model.safetensors").read_bytes() for keep in ("none", "all"))
+    assert one == other

@@ -9,6 +9,7 @@ const COLUMNS = [
   ["level", "Level"], ["split", "Split"], ["template", "Template"], ["step", "Step"], ["seconds", "Time"],
 ];
 const NUMBERS = new Set(["total_reward", "turns", "level", "step", "seconds"]);
+const SOLVED = {true: "Solved: yes", false: "Solved: no"};
 const WIDE = new Set(["split", "template", "step", "seconds"]);
 
 export async function episodesPage(place, {id, parameters}) {
@@ -38,7 +39,7 @@ export async function episodesPage(place, {id, parameters}) {
   function select(name, values, label) {
     const list = h("select", {"aria-label": label, onchange: () => set({[name]: list.value})},
       name !== "store" && h("option", {value: ""}, `${label}: all`),
-      values.map((each) => (Array.isArray(each) ? h("option", {value: each[0]}, `${visible(each[0])} (${each[1]})`) : h("option", {value: each}, visible(each)))));
+      values.map((each) => (Array.isArray(each) ? h("option", {value: each[0]}, `${visible(each[0])} (${each[1]})`) : h("option", {value: each}, name === "success" ? SOLVED[each] : visible(each)))));
     list.value = query[name] ?? "";
     return list;
   }
@@ -64,7 +65,7 @@ export async function episodesPage(place, {id, parameters}) {
     const several = ["outcome", "split", "level", "template", "env_id"].filter((name) => some(name).length > 1 || query[name]);
     choices.replaceChildren(
       ...(live ? [field("text", "Text of the conversation", "search"), field("tool", "Tool called, in full", "search")] : []), field("id", "Episode or group id", "search"),
-      select("success", [["true", "solved"], ["false", "not"]].map(([value]) => value), "Solved"),
+      select("success", ["true", "false"], "Solved"),
       ...several.map((name) => {
         const few = Object.keys(latest.choices[name]).length < OFFERED;
         return (few ? select : exactly)(name, some(name), name === "env_id" ? "Environment" : name[0].toUpperCase() + name.slice(1));
