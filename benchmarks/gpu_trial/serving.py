@@ -191,12 +191,8 @@ def trained(card: Card, name: str, *words: str, python: str = sys.executable, ch
     turns, size = (2, 4) if plan else (20, 200)
     tasks, attempts = (1, 2) if plan else (4, 8)
     limits = [f"tasks_per_step={tasks}", f"group_size={attempts}", f"agent.max_tokens={size}"]
-<<<<<<< HEAD
-    fixed = ["eval.episodes=0", "tensorboard=false", "progress=false", "optimizer.lr=1e-6", "agent.show_tools=false"]
-    fixed += ["server.pause=wait"] if name == "loop" else []
-=======
     fixed = ["eval.episodes=0", "tracking.to=[]", "progress=false", "optimizer.lr=1e-6", "agent.show_tools=false"]
->>>>>>> socket
+    fixed += ["server.pause=wait"] if name == "loop" else []
     words_all = [f"env={ECHO}", f"model={card.model()}", f"out={out}", f"device={card.trial.device}", *limits, *fixed]
     environment = os.environ | {"TRIAL_TURNS": str(turns), "TRIAL_WORDS": str(size), "TRIAL_VOCABULARY": "400"}
     done = subprocess.run(

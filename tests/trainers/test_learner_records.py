@@ -50,7 +50,7 @@ def test_kept_episodes_have_the_learners_numbers(name: str, tmp_path: Path, clon
 
 @pytest.mark.slow
 def test_keeping_them_changes_nothing_that_is_learned(tmp_path: Path, cloned: Path) -> None:
-    """ArCHer's critic is asked once more for the kept episodes, and answers without a trace."""
+    """ArCHer's critic judges the kept episodes once more, and leaves no trace."""
     for keep in ("none", "all"):
         train("archer", tmp_path / keep, cloned / "model", keep)
     one, other = ((tmp_path / keep / "model" / "model.safetensors").read_bytes() for keep in ("none", "all"))
