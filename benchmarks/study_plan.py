@@ -106,7 +106,7 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
     learner = study[job.learner]
     settings = flat(study.shared | learner.settings) | {"env": study.env}
     settings |= {"seed": job.seed, "out": str(root / job.folder / "run"), "threads": 1}
-    settings |= {"progress": False, "tracking": {"to": []}}
+    settings |= {"progress": False, "tracking.to": []}
     settings |= flat({"episodes": {"env_kwargs": study.env_kwargs}})
     if study.levels is not None:
         settings["levels"] = study.levels
