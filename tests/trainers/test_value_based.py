@@ -29,6 +29,7 @@ from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.settings import AgentConfig
+from turnwise.trainers.tracking.settings import TrackingConfig
 from turnwise.trainers.value_based import ValueBasedConfig, guide
 
 from . import small
@@ -275,7 +276,7 @@ def shrunken(name: str, kind: type[Any], tmp_path: Path, **changes: Any) -> Any:
         "eval": config.eval.model_copy(update={"episodes": 1}),
         "episodes": config.episodes.model_copy(update={"env_kwargs": {"max_turns": 5}}),
         "progress": False,
-        "tracking": {"to": []},
+        "tracking": TrackingConfig(to=[]),
     }
     return config.model_copy(update=small_ones | changes)
 
