@@ -116,7 +116,8 @@ def without_secrets(text: str) -> str:
 def masked(value: Any, name: str = "") -> Any:
     """Return a copy of nested settings or fields whose secrets, by name or by form, are ``***``."""
     if isinstance(value, Mapping):
-        return {str(key): masked(inner, str(key)) for key, inner in value.items()}
+        within = name if SECRET.search(name) else ""  # everything below a secret name is one
+        return {str(key): masked(inner, within or str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [masked(inner, name) for inner in value]
     if value is None or isinstance(value, bool | int | float):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 UNSURE = (
     "How sure: activations are within 6 % of the bytes that these layers save on a CPU. Updates of a 0.6B model on one "
-    "H200 took the estimated seconds within 2 % in the mean, and 0.84 times the memory. The rest is arithmetic that no "
-    "GPU has checked: expect seconds of play and transfer within a factor of 2."
+    "H200 took 1.05 to 1.69 times the estimated seconds, and 0.88 times the memory. The rest is arithmetic that no GPU "
+    "has checked: expect seconds of play and transfer within a factor of 2."
 )
 
 
@@ -134,6 +134,7 @@ def _sureness(known: Calibration) -> str:
         return UNSURE
     return (
         f"How sure: {known.updates} measured updates in {known.source} correct the seconds of learning (x "
-        f"{known.seconds:.2f}). Their memory was {known.memory:.2f} times the estimate, which stays as it is. Play and "
+        f"{known.seconds:.2f} in the mean; the worst took {known.worst:.2f} times the estimate). Their "
+        f"memory was {known.memory:.2f} times the estimate, which stays as it is. Play and "
         "sync are predictions, within a factor of 2."
     )

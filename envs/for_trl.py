@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import keyword
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Union
 
@@ -17,6 +18,8 @@ from .base import TurnEnv
 from .messages import Action, TextPart, ToolCall
 from .registry import make
 from .tools import Tool
+
+LOG = logging.getLogger(__name__)
 
 SCALARS: Mapping[Any, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": type(None)}
 RESERVED = frozenset({"reset", "get_reward"})
@@ -35,7 +38,7 @@ class TrlEnvironment:
 
     def __init__(self) -> None:
         self._env: TurnEnv | None = None
-        self._over, self._failed, self._return = True, False, 0.0
+        self._over, self._failed, self._return = True, True, 0.0  # until it has started
 
     def reset(self, **row: Any) -> str:
         """Start an episode and return its first observation, which TRL appends to the row's prompt.
@@ -54,7 +57,7 @@ class TrlEnvironment:
             self._env = make(self._id, **self._kwargs)
         options = None if task is None else {"task": dict(task)}
         observation, _ = self._env.reset(seed=None if seed is None else int(seed), options=options)
-        self._over = False
+        self._over = self._failed = False
         return _text(observation.messages)
 
     def get_reward(self) -> float | None:
@@ -63,8 +66,13 @@ class TrlEnvironment:
         Where the model stopped before the end, the environment reads empty messages up to its turn limit, so that it
         judges the world as it does for every agent that says nothing more.
         """
-        while not self._over:
-            self._step(Action(""))
+        try:
+            while not self._over:
+                self._step(Action(""))
+        except UsageError:
+            raise
+        except Exception:
+            LOG.warning("the environment %s failed where its episode ends", self._id, exc_info=True)
         return None if self._failed else self._return
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> str:

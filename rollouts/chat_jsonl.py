@@ -160,6 +160,8 @@ def _episode(text: str, where: str, env_id: str, split: Split) -> Episode:
 def _line(text: str) -> _Line:
     try:
         data = json.loads(text) if f'"{START}' in text else None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     except ValueError:  # pydantic says what is wrong
         data = None
     if data is None or not is_atif(data):
@@ -195,7 +197,7 @@ def _call(call: _Call) -> ToolCall:
     arguments: Any = call.function.arguments
     try:
         arguments = json.loads(arguments, parse_constant=no_constant) if isinstance(arguments, str) else arguments
-    except ValueError:
+    except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
         raise ValueError(

@@ -95,10 +95,13 @@ def write_records(store: Path, records: Sequence[LearnerRecord]) -> None:
     try:
         table = pa.Table.from_pylist(rows, schema=SCHEMA)
         if file.exists():  # of the same run before it was killed and resumed
-            table = pa.concat_tables([pq.ParquetFile(file).read().cast(SCHEMA), table])
+            try:
+                table = pa.concat_tables([pq.ParquetFile(file).read().cast(SCHEMA), table])
+            except (ValueError, pa.ArrowException):  # torn by what killed it: a run goes on without them
+                os.replace(file, file.with_suffix(".damaged"))
         pq.write_table(table, store / UNFINISHED, compression="zstd")
         os.replace(store / UNFINISHED, file)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise StoreError(
             f"cannot write {file}: {str(error).partition(chr(10))[0]}; free some space, and resume"
         ) from None
@@ -120,13 +123,18 @@ def read_record(store: Path, episode_id: str, step: int) -> LearnerRecord | None
         if not (first.isdecimal() and last.isdecimal() and int(first) <= step <= int(last)):
             continue
         try:
+            if not file.is_file():
+                raise ValueError("it is not a file")
             table = pq.ParquetFile(file).read().select(SCHEMA.names).cast(SCHEMA)
-            found = table.filter(compute.equal(table["episode_id"], text_out(episode_id))).to_pylist()
-        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            mine = compute.and_(
+                compute.equal(table["episode_id"], text_out(episode_id)), compute.equal(table["step"], step)
+            )
+            found = [_record(row) for row in table.filter(mine).to_pylist()]
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
             first_line = str(error).partition("\n")[0]
             raise StoreError(f"cannot read {file.name}: {first_line}") from None
         if found:
-            return _record(found[-1])
+            return found[-1]
     return None
 
 
@@ -136,6 +144,9 @@ def record_files(store: Path) -> list[Path]:
 
 
 def _record(row: dict[str, Any]) -> LearnerRecord:
+    for turn in row["turns"] or ():
+        if any(None in (turn[name] or ()) for name in ("advantages", "entropies", "logprobs")):
+            raise ValueError("a token has no number")
     turns = tuple(
         LearnerTurn(
             **{name: tuple(turn[name] or ()) for name in ("advantages", "entropies", "logprobs")}, value=turn["value"]

@@ -20,7 +20,7 @@ from rich.console import Console
 import turnwise as tw
 from turnwise.commands.terminal import complain, remark
 from turnwise.errors import UsageError
-from turnwise.logs import FORMATS, LEVELS, MASK, as_json, event, log_to_stderr, shown, tell, without_secrets
+from turnwise.logs import FORMATS, LEVELS, MASK, as_json, event, log_to_stderr, masked, shown, tell, without_secrets
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 from turnwise.rollouts.runner import run_episodes
@@ -338,3 +338,10 @@ def test_credentials_of_many_forms_are_masked(text: str) -> None:
 def test_a_long_text_that_an_agent_wrote_is_masked_in_linear_time() -> None:
     for hostile in ("a-" * 200_000, "api-key" * 50_000, "sk-" * 100_000):  # by backtracking, hours
         without_secrets(hostile)
+
+
+def test_everything_below_a_secret_name_is_masked() -> None:
+    assert masked({"secret": {"value": "abc", "other": ["d"]}, "name": "kept"}) == {
+        "secret": {"value": "***", "other": ["***"]},
+        "name": "kept",
+    }

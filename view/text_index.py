@@ -135,7 +135,8 @@ def _opened(file: Path) -> int | None:
 
 def _temporary() -> int:
     """Open a file without a name; not in memory, where the system has a folder for large temporary files."""
-    folder = os.environ.get("TMPDIR") or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None)
+    named = os.environ.get("TMPDIR", "")
+    folder = named if os.path.isdir(named) else "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
     with tempfile.TemporaryFile(dir=folder) as file:
         return os.dup(file.fileno())
 

@@ -166,6 +166,10 @@ def test_a_failure_of_the_environment_has_no_reward(monkeypatch: pytest.MonkeyPa
         env.price(shop="Blum")
     assert env.get_reward() is None, "never 0: TRL leaves None out of its group"
     monkeypatch.setattr(Books, "fails", False)
+    with monkeypatch.context() as ends:
+        ends.setattr(Books, "judge", lambda self: 1 / 0)
+        env.reset(**row)
+        assert env.get_reward() is None, "also where it fails only as the episode ends"
     env.reset(**row)
     env.buy(price=int(env.price(shop="Blum")))
     assert env.get_reward() == 1.0, "the next episode has a new environment"

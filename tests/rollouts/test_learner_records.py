@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pandas
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +56,22 @@ def test_a_damaged_file_is_named_and_disturbs_no_other_step(tmp_path: Path) -> N
     with pytest.raises(StoreError, match="_learner-00000002-00000002"):
         read_record(tmp_path, "b", 2)
     assert read_record(tmp_path, "a", 1) is not None
+    write_records(tmp_path, [record("b", 2, 2.0)])
+    assert read_record(tmp_path, "b", 2) is not None, "a run that is resumed goes on without what was torn"
+    assert (tmp_path / "_learner-00000002-00000002.damaged").read_bytes() == b"PAR1 torn"
+
+
+def test_what_is_no_record_is_an_error_and_neither_waits_nor_crashes(tmp_path: Path) -> None:
+    write_records(tmp_path, [record("a", 1, 1.0)])
+    (good,) = record_files(tmp_path)
+    os.mkfifo(tmp_path / "_learner-00000002-00000002.parquet")
+    table = pq.read_table(good)
+    rows = table.to_pylist()
+    rows[0] |= {"step": 3, "turns": [None]}
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), tmp_path / "_learner-00000003-00000003.parquet")
+    for step in (2, 3):
+        with pytest.raises(StoreError, match=f"cannot read _learner-0000000{step}"):
+            read_record(tmp_path, "a", step)
 
 
 def test_readers_of_the_store_do_not_see_them_and_overwriting_removes_them(tmp_path: Path) -> None:

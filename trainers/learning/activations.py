@@ -31,7 +31,7 @@ def layers_as(model: Any, *, recompute: bool = False, compiled: bool = False) ->
         model: model with layers of transformers.
         recompute: keep only the input of each layer, and compute its inside again for the gradient.
         compiled: fuse what a layer computes between matrix products, by ``torch.compile``. The first call of each
-            class of layers takes half a minute; other lengths and other models of the class compile nothing more.
+            class of layers takes half a minute; other lengths, and other models of its shape, compile nothing.
 
     Raises:
         UsageError: the model has no layers of transformers.

@@ -158,7 +158,15 @@ def _running(model: Any, rows: Rows, layout: Layout, compiled: bool) -> Iterator
     running = layers_as(model, compiled=True) if compiled else nullcontext()
     apart: AbstractContextManager[Any] = rows_apart(model, row_lengths(rows)) if layout == "packed" else nullcontext({})
     with running, apart as separating:
-        yield separating
+        try:
+            yield separating
+        except RuntimeError as error:
+            if not compiled or not type(error).__module__.startswith(("torch._inductor", "torch._dynamo")):
+                raise
+            raise UsageError(
+                f"torch cannot compile the model's layers here ({str(error).partition(chr(10))[0]}): it needs a C "
+                "compiler, and its cache (TORCHINDUCTOR_CACHE_DIR) to be whole; or set optimizer.compiled=false"
+            ) from error
 
 
 def _product_in(layer: nn.Linear | None, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:

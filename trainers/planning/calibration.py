@@ -20,6 +20,8 @@ from .workload import Passes, Sampler, Workload
 LINES = "lines.jsonl"
 SHAPE = re.compile(r"update, (?P<size>\d+)k x (?P<count>\d+), (?P<variant>.+)")
 """Name of a line that has the speed of an update of Qwen3-0.6B."""
+KNOWN_WORDS = {"autocast", "recompute", "packed", "sdpa", "fused AdamW", "fp32"}
+"""Parts of a variant's name that the estimate knows, or that make no difference to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,14 @@ class Calibration:
         seconds: factor of the seconds of learning.
         memory: factor of the memory of learning.
         updates: number of updates that were compared; 0 without a measurement.
+        worst: the largest factor of the seconds of one of them.
         source: source of the measurements.
     """
 
     seconds: float = 1.0
     memory: float = 1.0
     updates: int = 0
+    worst: float = 1.0
     source: str = ""
 
     def applied(self, seconds: Mapping[str, float]) -> dict[str, float]:
@@ -64,7 +68,7 @@ def calibration(folder: Path, gpu: Gpu) -> Calibration:
         raise UsageError(
             f"{folder / LINES} has no update on a GPU of this kind ({gpu.title}): run scripts/gpu-trial there"
         )
-    return Calibration(_mean(seconds), _mean(memory), len(seconds), str(folder))
+    return Calibration(_mean(seconds), _mean(memory), len(seconds), math.exp(max(seconds)), str(folder))
 
 
 NOTHING = Sampler("none", 0, 0.0, 0, 0, True, 0, 0)
@@ -94,6 +98,8 @@ def _updates(folder: Path, gpu: Gpu) -> Iterator[tuple[Mapping[str, Any], Passes
         found = SHAPE.fullmatch(str(line.get("name", "")))
         if found is None or line.get("plan") or not re.search(rf"\b{word}\b", str(line.get("device", ""))):
             continue
+        if not set(found["variant"].split(", ")) <= KNOWN_WORDS:
+            continue  # an estimate of something else would be compared
         if _positive(line.get("tokens_per_second")) and int(found["size"]) and int(found["count"]):
             yield line, _passes(int(found["size"]) * 1024, int(found["count"]), found["variant"])
 

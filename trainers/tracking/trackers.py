@@ -235,7 +235,7 @@ def _installed(module: str) -> bool:
     """Return whether a module can be imported; a folder of that name, such as wandb's own files, is none."""
     try:
         found = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
+    except Exception:  # to find a module inside a package imports the package, which may be broken in any way
         return False
     return found is not None and found.origin is not None
 

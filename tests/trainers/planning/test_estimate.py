@@ -117,6 +117,18 @@ def test_a_trial_corrects_the_seconds_of_learning(tmp_path: Path) -> None:
     assert Calibration().applied({"learn": 1.0}) == {"learn": 1.0}
 
 
+def test_a_variant_that_the_estimate_does_not_know_corrects_nothing(tmp_path: Path) -> None:
+    """Weights in bfloat16 were once compared with the estimate of 32 bits, and canceled all other errors."""
+    folder = trial(tmp_path)
+    known = calibration(folder, GPUS["h100"])
+    with (folder / "lines.jsonl").open("a") as lines:
+        for variant in ("bf16 weights", "autocast, whole logits", "autocast, compiled"):
+            line = json.loads((folder / "lines.jsonl").read_text().splitlines()[0])
+            lines.write(json.dumps(line | {"name": f"update, 8k x 2, {variant}", "tokens_per_second": 1.0}) + "\n")
+    assert calibration(folder, GPUS["h100"]) == known
+    assert known.worst == known.seconds, "there is one update"
+
+
 @pytest.mark.parametrize("changes", [{"device": "NVIDIA H200"}, {"plan": True}, {"tokens_per_second": None}])
 def test_a_trial_of_another_gpu_or_of_a_cpu_does_not_count(tmp_path: Path, changes: dict[str, object]) -> None:
     folder = trial(tmp_path, **changes)
