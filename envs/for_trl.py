@@ -38,7 +38,7 @@ class TrlEnvironment:
 
     def __init__(self) -> None:
         self._env: TurnEnv | None = None
-        self._over, self._failed, self._return = True, True, 0.0  # until it has started
+        self._over, self._failed, self._return = True, True, 0.0
 
     def reset(self, **row: Any) -> str:
         """Start an episode and return its first observation, which TRL appends to the row's prompt.
@@ -52,7 +52,7 @@ class TrlEnvironment:
         task, seed = row.get("task"), row.get("seed")
         if task is None and seed is None:
             raise UsageError("a row needs a column 'task' or 'seed', as turnwise.envs.trl_rows writes them")
-        self._over, self._failed, self._return = True, False, 0.0
+        self._over, self._failed, self._return = True, True, 0.0  # until it has started
         if self._env is None:
             self._env = make(self._id, **self._kwargs)
         options = None if task is None else {"task": dict(task)}

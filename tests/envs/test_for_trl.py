@@ -166,6 +166,11 @@ def test_a_failure_of_the_environment_has_no_reward(monkeypatch: pytest.MonkeyPa
         env.price(shop="Blum")
     assert env.get_reward() is None, "never 0: TRL leaves None out of its group"
     monkeypatch.setattr(Books, "fails", False)
+    with monkeypatch.context() as starts:
+        starts.setattr(Books, "start", lambda self, task, rng: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            env.reset(**row)
+    assert env.get_reward() is None, "also where it never starts"
     with monkeypatch.context() as ends:
         ends.setattr(Books, "judge", lambda self: 1 / 0)
         env.reset(**row)
