@@ -156,7 +156,8 @@ def _new_key(model: type[Config], key: str, value: Any) -> tuple[tuple[str, ...]
         given = {step: given}
     path = []
     given = _with_new_names(model, given, warn)
-    for _ in key.split(".") + [""] * former_names(model).get(key, "").count("."):  # one more if it moved into a table
+    depth = key.count(".") + 1 + former_names(model).get(key, "").count(".")  # deeper if it moved into a table
+    for _ in range(depth):
         ((step, given),) = given.items()
         path.append(step)
     return tuple(path), given

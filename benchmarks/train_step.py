@@ -138,15 +138,34 @@ class Side:
         return cast(dict[str, float], json.loads(line))
 
 
+def made(size: str, tokenizer: Any, device: str) -> Any:
+    """A random model, made on the device: a large one costs a second there on a GPU."""
+    with torch.device(device):
+        if size == LARGE:
+            return large(tokenizer)
+        return build_model(NanoConfig(tokenizer="byte", size=cast(Size, size)), tokenizer)
+
+
+def alternate(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, list[dict[str, float]]]]:
+    """Let the sides take turns: the first step of each by its name, and what their rounds took."""
+    pythons = {"turnwise": sys.executable, "trl": arguments.trl_python}
+    sides = [Side(name, python, folder) for name, python in pythons.items() if python]
+    for side in sides:
+        side.load()
+    first = {side.name: side.steps(1) for side in sides}
+    taken: dict[str, list[dict[str, float]]] = {side.name: [] for side in sides}
+    for _ in range(arguments.rounds):
+        for side in sides:
+            taken[side.name].append(side.steps(arguments.steps))
+    for side in sides:
+        side.close()
+    return first, taken
+
+
 def compare(size: str, arguments: argparse.Namespace) -> None:
     """One model: medians over interleaved repetitions, and the ratio."""
     tokenizer = build_tokenizer("byte")
-    with torch.device(arguments.device):
-        model: Any = (
-            large(tokenizer)
-            if size == LARGE
-            else build_model(NanoConfig(tokenizer="byte", size=cast(Size, size)), tokenizer)
-        )
+    model = made(size, tokenizer, arguments.device)
     batch = rows(arguments.rows, model.config.vocab_size, arguments.scale)
     lengths = [len(row["prompt"]) + sum(len(turn[0]) + len(turn[1]) for turn in row["turns"]) for row in batch]
     judge(model.to(arguments.device), batch)
@@ -164,17 +183,7 @@ def compare(size: str, arguments: argparse.Namespace) -> None:
             "options": json.loads(arguments.options),
         }
         (folder / "settings.json").write_text(json.dumps(settings))
-        pythons = {"turnwise": sys.executable, "trl": arguments.trl_python}
-        sides = [Side(name, python, folder) for name, python in pythons.items() if python]
-        for side in sides:
-            side.load()
-        first = [side.steps(1) for side in sides]
-        taken: dict[str, list[dict[str, float]]] = {side.name: [] for side in sides}
-        for _ in range(arguments.rounds):
-            for side in sides:
-                taken[side.name].append(side.steps(arguments.steps))
-        for side in sides:
-            side.close()
+        first, taken = alternate(folder, arguments)
     tokens = sum(lengths)
     sampled = sum(len(turn[1]) for row in batch for turn in row["turns"])
     print(
@@ -182,22 +191,20 @@ def compare(size: str, arguments: argparse.Namespace) -> None:
         f"tokens, {tokens} in all, {sampled} of them sampled; {arguments.rounds} rounds of {arguments.steps} steps"
     )
     middles = {}
-    for side, started in zip(sides, first, strict=True):
-        seconds = [found["seconds"] / arguments.steps for found in taken[side.name]]
-        middles[side.name] = middle = statistics.median(seconds)
-        most = max(found["peak"] for found in [started, *taken[side.name]])
-        line = (
-            f"  {side.name:9} {tokens / middle:9.0f} tok/s ({tokens / max(seconds):.0f} … {tokens / min(seconds):.0f})"
-        )
+    for name, started in first.items():
+        seconds = [found["seconds"] / arguments.steps for found in taken[name]]
+        middles[name] = middle = statistics.median(seconds)
+        most = max(found["peak"] for found in [started, *taken[name]])
+        line = f"  {name:9} {tokens / middle:9.0f} tok/s ({tokens / max(seconds):.0f} … {tokens / min(seconds):.0f})"
         line += f"   peak {most / 2**20:7.0f} MiB   loss {started['loss']:+.6f}   gradient {started['norm']:.5f}"
         if arguments.peak_tflops:
             line += f"   MFU {flops(model, lengths) / middle / arguments.peak_tflops / 1e12:.1%}"
         print(line)
-    if len(sides) == 2:
+    if len(first) == 2:
         print(f"  turnwise : trl   {middles['trl'] / middles['turnwise']:.2f} × the speed")
         tolerance = 1e-4 if arguments.dtype == "float32" else 5e-2
         for name in ("loss", "norm"):
-            ours, theirs = first[0][name], first[1][name]
+            ours, theirs = (started[name] for started in first.values())
             if not math.isclose(ours, theirs, rel_tol=tolerance, abs_tol=1e-6):
                 raise SystemExit(f"the two do not compute the same: {name} {ours} and {theirs}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -87,8 +87,7 @@ def view(
         _in_terminal(runs, index=index)
         return
     human = _play(play, play_to) if play is not None else None
-    writing = {"play": human, "annotate": annotate, "index": index}
-    asyncio.run(_serve(runs, port, token, open_browser=browser, human=human, writing=writing))
+    asyncio.run(_serve(runs, port, token, open_browser=browser, human=human, annotate=annotate, index=index))
 
 
 def _in_terminal(runs: list[Path] | None, *, index: bool) -> None:
@@ -118,7 +117,8 @@ async def _serve(
     *,
     open_browser: bool,
     human: Play | None,
-    writing: dict[str, Any],
+    annotate: bool,
+    index: bool,
 ) -> None:
     from ..service.server import LoopServer
     from ..view.app import build_app  # FastAPI and pyarrow, which take a while
@@ -126,7 +126,7 @@ async def _serve(
     from ..view.runs import Runs
 
     secret, sources = new_token(token), [*(named or [Path("runs")]), *([human.folder] if human is not None else [])]
-    app = build_app(Runs(sources, wait=not named), secret, **writing)
+    app = build_app(Runs(sources, wait=not named), secret, play=human, annotate=annotate, index=index)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for kind in (signal.SIGINT, *STOPS):
         loop.add_signal_handler(kind, stop.set)

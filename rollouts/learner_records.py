@@ -153,4 +153,4 @@ def _record(row: dict[str, Any]) -> LearnerRecord:
         )
         for turn in row["turns"] or ()
     )
-    return LearnerRecord(text_in(row["episode_id"]), row["step"] or 0, turns)
+    return LearnerRecord(text_in(row["episode_id"]), row["step"], turns)

@@ -47,6 +47,8 @@ MANIFEST = "_manifest.json"
 LOCK = "_lock"
 UNFINISHED = "_writing.parquet"
 DISCARDED = "_discarded"
+FLUSH_EVERY, FLUSH_SECONDS = 32, 30.0
+"""Episodes after which, and seconds within which, what is pending becomes a part."""
 TEXT_INDEX = "_texts.index"
 """Name of the index of texts that ``turnwise view --index`` keeps beside the parts."""
 
@@ -74,8 +76,8 @@ class EpisodeStore:
         self,
         path: Path | str,
         *,
-        flush_every: int = 32,
-        flush_seconds: float = 30.0,
+        flush_every: int = FLUSH_EVERY,
+        flush_seconds: float = FLUSH_SECONDS,
         run: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> None:

@@ -95,8 +95,8 @@ class LoopTrainer(Trainer[LoopConfig]):
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         run = self.run
-        observed = partial(iterate, observe=run.record_learning)
-        return await run.learn(partial(observed, self.config, run.learner, groups, version=run.step))
+        step = partial(iterate, self.config, run.learner, groups, version=run.step, observe=run.record_learning)
+        return await run.learn(step)
 
 
 def train(config: LoopConfig) -> RunResult:

@@ -205,8 +205,9 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
             final_prompt(episode)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
-        how: dict[str, Any] = {"version": self.run.step, "observe": self.run.record_learning}
-        return await self.run.learn(partial(iterate, self.config, self.parts, groups, **how))
+        run = self.run
+        step = partial(iterate, self.config, self.parts, groups, version=run.step, observe=run.record_learning)
+        return await run.learn(step)
 
 
 def train(config: OnPolicyConfig) -> RunResult:

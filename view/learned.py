@@ -59,16 +59,14 @@ class Learned:
 
     def bars(self) -> str:
         """Return the critic's values along the turns as a line of bars, ``·`` where there is none; or empty."""
-        known = [each.value for each in self.turns if each.value is not None and math.isfinite(each.value)]
+        values = [each.value if each.value is not None and math.isfinite(each.value) else None for each in self.turns]
+        known = [value for value in values if value is not None]
         if not known:
             return ""
         low, size = min(known), max(known) - min(known) or 1.0
-
-        def bar(value: float | None) -> str:
-            known = value is not None and math.isfinite(value)
-            return BARS[round((len(BARS) - 1) * (value - low) / size)] if known and value is not None else "·"
-
-        drawn = "".join(bar(each.value) for each in self.turns)
+        drawn = "".join(
+            "·" if value is None else BARS[round((len(BARS) - 1) * (value - low) / size)] for value in values
+        )
         return f"{drawn} critic's value before each turn, {min(known):.3g} to {max(known):.3g}"
 
 

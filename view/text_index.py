@@ -15,6 +15,7 @@ import tempfile
 import weakref
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,15 +121,13 @@ def _opened(file: Path) -> int | None:
         descriptor = os.open(file, flags, 0o666)
     except OSError:
         return None
-    try:
+    with suppress(OSError):
         regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
         if regular and take(descriptor):
             if os.fstat(descriptor).st_size == 0:
                 _write_at(descriptor, MAGIC, 0)
             if _read_at(descriptor, len(MAGIC), 0) == MAGIC:
                 return descriptor
-    except OSError:
-        pass
     os.close(descriptor)
     return None
 

@@ -122,11 +122,10 @@ def sharded(trial: Trial, wanted: tuple[float, float]) -> dict[str, Any]:
     try:
         model = random_model(plan=True).to(trial.device)
         shard_blocks(model, ParallelConfig(), size=1, device=trial.device, empty=[False])
-        loss, norm = one_step(model, {})
+        found = one_step(model, {})
     finally:
         dist.destroy_process_group()
-    gaps = [abs(now - then) / max(abs(then), 1e-3) for now, then in zip((loss, norm), wanted, strict=True)]
-    return {"ok": max(gaps) < EXACT, "loss": gaps[0], "grad_norm": gaps[1], "limit": EXACT}
+    return against(wanted, found, EXACT)
 
 
 def step(
@@ -136,8 +135,12 @@ def step(
     model = random_model(plan=True).to(trial.device)
     if "flash" in name and trial.device == "cuda":
         settle(model, "flash")
-    loss, norm = one_step(model, options)
-    gaps = [abs(now - then) / max(abs(then), 1e-3) for now, then in zip((loss, norm), wanted, strict=True)]
+    return against(wanted, one_step(model, options), limit)
+
+
+def against(wanted: tuple[float, float], found: tuple[float, float], limit: float) -> dict[str, Any]:
+    """Compare a loss and the norm of a gradient with those of the CPU."""
+    gaps = [abs(now - then) / max(abs(then), 1e-3) for now, then in zip(found, wanted, strict=True)]
     return {"ok": max(gaps) < limit, "loss": gaps[0], "grad_norm": gaps[1], "limit": limit}
 
 

@@ -44,10 +44,10 @@ class Durations:
         They are named once, and waited for: a slow episode is data.
         """
         now = self._clock()
-        usual = self._recent.quantile(0.99)
-        if now - self._looked < LOOK or usual is None or not self._recent.enough:
+        if now - self._looked < LOOK or not self._recent.enough:
             return []
-        self._looked = now
+        self._looked, usual = now, self._recent.quantile(0.99)
+        assert usual is not None, "there are enough"
         ages = {name: now - began for name, began in self._open.items() if name not in self._named}
         slow = [(name, age, usual) for name, age in ages.items() if age > FAR * usual]
         self._named.update(name for name, _, _ in slow)

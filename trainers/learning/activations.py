@@ -40,7 +40,7 @@ def layers_as(model: Any, *, recompute: bool = False, compiled: bool = False) ->
     if not layers:
         act, setting = ("recompute", "recompute") if recompute else ("compile", "compiled")
         raise UsageError(f"{type(model).__name__} has no transformer layers to {act}; leave optimizer.{setting} off")
-    if not (recompute or compiled) or "forward" in vars(layers[0]):
+    if "forward" in vars(layers[0]):
         yield
         return
     for layer in layers:

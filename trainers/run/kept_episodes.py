@@ -12,17 +12,13 @@ from typing import Literal, Self
 
 from ...rollouts.episode import Episode
 from ...rollouts.learner_records import LearnerRecord, write_records
-from ...rollouts.store import EpisodeStore
+from ...rollouts.store import FLUSH_EVERY, FLUSH_SECONDS, EpisodeStore
 from ..learning.groups import Group
 
 Keep = Literal["none", "sample", "all"]
 """Training episodes to keep: none, the attempts at the first task of each step, or all."""
 STEP = "step"
 """Name of the fingerprint of a kept episode that has the step of the episode."""
-RECORDS = 32
-"""Episodes whose learner's numbers go into one file, where a step has fewer: as many as in a part of a store."""
-SECONDS = 30.0
-"""Time after which numbers are written with those of the next step, even if they are few, as a store does."""
 
 
 def refuse_keeping(keep: Keep, script: str) -> None:
@@ -79,12 +75,12 @@ class KeptEpisodes:
             self._store.flush()
 
     def learned(self, records: Sequence[LearnerRecord]) -> None:
-        """Store the learner's numbers of kept episodes beside them; those of several steps share a file."""
+        """Store the learner's numbers of kept episodes beside them; small steps share a file, as they share a part."""
         if not self._records:
             self._waiting_since = time.monotonic()
         self._records += records
-        late = time.monotonic() - self._waiting_since >= SECONDS
-        if self._keep == "all" or len(self._records) >= RECORDS or late:
+        late = time.monotonic() - self._waiting_since >= FLUSH_SECONDS
+        if self._keep == "all" or len(self._records) >= FLUSH_EVERY or late:
             self._write_records()
 
     def _write_records(self) -> None:

@@ -113,7 +113,7 @@ class TrackerProcess:
             while self._pending:
                 del self._pending[: os.write(self._pipe, self._pending)]
         except BlockingIOError:
-            pass
+            pass  # the rest waits until the process reads on
         except OSError:  # it closed the pipe, so it is ending
             self._pending.clear()
         return True
@@ -249,13 +249,10 @@ def _environment(online: bool) -> dict[str, str]:
 
 def _identifier(folder: Path) -> str:
     """Return the identifier of a run, which its first start writes into its folder."""
-    path = folder / FOLDER / "id"
-    try:
+    path, made = folder / FOLDER / "id", uuid.uuid4().hex[:12]
+    with suppress(OSError, ValueError):
         if path.exists() and (known := path.read_text(encoding="ascii").strip()):
             return known
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = uuid.uuid4().hex[:12]
         path.write_text(made + "\n", encoding="ascii")
-    except (OSError, ValueError):
-        return uuid.uuid4().hex[:12]
     return made
