@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import resource
@@ -73,6 +74,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elsewhere = [item for item in items if item.get_closest_marker("vllm")]
         config.hook.pytest_deselected(items=elsewhere)
         items[:] = [item for item in items if item not in elsewhere]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep the thousands of collected tests out of each later garbage collection: a tenth of a run's processor time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -172,7 +172,8 @@ def test_dual_clip_is_the_papers_formula(ratio: float, advantage: float, c: floa
     single = min(ratio * advantage, min(max(ratio, 0.8), 1.2) * advantage)
     bound = advantage < 0 and single < c * advantage
     assert float(-loss) == pytest.approx(c * advantage if bound else single)
-    assert bool(seen.metrics()["clip_dual"]) is bound
+    if single != pytest.approx(c * advantage):  # at the bound itself, rounding of exp(log ratio) decides
+        assert bool(seen.metrics()["clip_dual"]) is bound
 
 
 def test_dual_clip_ends_the_pull_of_a_bad_action_that_became_likely() -> None:
