@@ -19,6 +19,7 @@ from gymnasium.envs.registration import registry as gymnasium_registry
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .adapters.peers import PEERS, Peer, peer_of
 from .author_line import at, author_line
+from .harbor.address import folder_of, is_harbor
 from .remote.address import is_openenv, is_remote, meant_as_remote, openenv_place, remote_id
 
 if TYPE_CHECKING:
@@ -132,6 +133,10 @@ def make(
         return _wrapped(openenv(id, **kwargs), wrappers, turn_limit)
     if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
         raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")
+    if is_harbor(id):
+        from .harbor.env import harbor
+
+        return _wrapped(harbor(id, **kwargs), wrappers, turn_limit)
     try:
         with warnings.catch_warnings():
             # Versions of an id live side by side here: an older one is a choice, not an oversight.
@@ -188,6 +193,8 @@ def _failed(id: str, error: Exception) -> EnvironmentFailedError:
 def find(id: str) -> Entry:
     """Return the entry of an id. It contacts no server, also for ``turnwise://host:port/ID`` and ``openenv://host:port``.
 
+    ``harbor:PATH`` names a folder of Harbor tasks.
+
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
     """
@@ -198,6 +205,8 @@ def find(id: str) -> Entry:
     if is_openenv(id):
         address, _ = openenv_place(id)
         return Entry(id, "turnwise.envs.openenv.env:openenv", source=str(address))
+    if is_harbor(id):
+        return Entry(id, "turnwise.envs.harbor.env:HarborEnv", {"path": str(folder_of(id))}, source="harbor")
     if not isinstance(id, str):
         raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:
