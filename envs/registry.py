@@ -123,20 +123,8 @@ def make(
     from .base import TurnEnv  # here, since every process reads the ids, and few make an environment
 
     entry = find(id)
-    if is_remote(id):
-        from .remote.env import remote_env  # a client of WebSockets, which nothing else here needs
-
-        return _wrapped(remote_env(id, **kwargs), wrappers, turn_limit)
-    if is_openenv(id):
-        from .openenv.env import openenv
-
-        return _wrapped(openenv(id, **kwargs), wrappers, turn_limit)
-    if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
-        raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")
-    if is_harbor(id):
-        from .harbor.env import harbor
-
-        return _wrapped(harbor(id, **kwargs), wrappers, turn_limit)
+    if (maker := _maker_of(id)) is not None:
+        return _wrapped(maker(id, **kwargs), wrappers, turn_limit)
     try:
         with warnings.catch_warnings():
             # Versions of an id live side by side here: an older one is a choice, not an oversight.
@@ -162,6 +150,23 @@ def make(
     if not isinstance(env.unwrapped, TurnEnv):
         raise ContractError(f"{id} is a {type(env.unwrapped).__name__}, not a turnwise.TurnEnv")
     return _wrapped(env, wrappers, turn_limit)
+
+
+def _maker_of(id: str) -> Callable[..., TurnEnv] | None:
+    """Return what creates the environment of an id that names a place; ``None`` for other ids."""
+    if is_remote(id):
+        from .remote.env import remote_env  # a client of WebSockets, which nothing else here needs
+
+        return remote_env
+    if is_openenv(id):
+        from .openenv.env import openenv
+
+        return openenv
+    if is_harbor(id):
+        from .harbor.env import harbor
+
+        return harbor
+    return None
 
 
 def _wrapped(env: Any, wrappers: Sequence[Callable[[TurnEnv], Any]], turn_limit: int | None) -> TurnEnv:

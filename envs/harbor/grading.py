@@ -7,7 +7,7 @@
 3. ``inside/witness.py`` runs ``test.sh``, kills whatever remains, and reports the reward files.
 4. This process reads the report. No reward file, or one that is not a number from 0 to 1, is no score, and never 0.
    A reward above 0 also needs tests that end with exit code 0, since a failure to write the reward, which the agent's
-   program can cause, shows only there. And it is 0 if an orphan lived when it was written.
+   program can cause, shows only there. If an orphan lived when it was written, the reward is 0.
 
 What remains is the trust in the tests themselves. If they run or import programs of the agent, these run as the same
 user: they can read ``/tests``, and code in the tests' own process can decide what that process reports.
@@ -35,7 +35,7 @@ from .task import HarborTask
 WITNESS = (Path(__file__).parent / "inside" / "witness.py").read_text(encoding="utf-8")
 HOME = "/tmp"
 """Home folder of the tests. It is not the working directory, where an agent could plant modules of a user's Python."""
-NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 NAME = "reward"
 """Name of the reward that counts, where a file has several."""
 LATE = "a process that the tests did not wait for was alive when the reward was written"
@@ -100,15 +100,17 @@ def verdict(task: HarborTask, done: ExecResult) -> Verdict:
     """
     if done.status is Status.TIMEOUT:
         _none(task, f"its tests did not end within verifier.timeout_sec = {task.config.verifier.timeout_sec:g} s")
-    if not done.ok:
+    if done.exit_code:  # a program that the kernel killed for memory is for the tests to judge
         _none(task, f"its verifier was killed ({done.status}, exit code {done.exit_code})", done.stderr.text)
     try:
         report: dict[str, Any] = json.loads(done.stdout.text)
         files = {name: one for name, one in report["files"].items() if one is not None}
+        if any(report["orphan"] >= one.get("changed", math.inf) for one in files.values()):
+            return Verdict(0.0, {}, LATE)
         found = {name: rewards_in(name, one) for name, one in files.items()}
     except NoReward as error:
         _none(task, str(error))
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         _none(task, f"its verifier reported something else ({type(error).__name__})")
     code = report["code"]
     if code < 0:
@@ -117,8 +119,6 @@ def verdict(task: HarborTask, done: ExecResult) -> Verdict:
         _none(task, f"its tests wrote no reward file (exit code {code})", str(report["log"]))
     # The lowest counts: a second file, which Harbor would prefer, may be the agent's.
     reward, rewards = min(found.values(), key=lambda one: one[0])
-    if reward and any(report["orphan"] >= one["changed"] for one in files.values()):
-        return Verdict(0.0, rewards, LATE)
     if reward and code:
         _none(task, f"its tests ended with exit code {code}, although the reward is {reward:g}", str(report["log"]))
     return Verdict(reward, rewards)

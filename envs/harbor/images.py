@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import io
 import re
@@ -73,8 +74,8 @@ class Places:
     """The images of a task.
 
     Args:
-        agent: where the agent acts.
-        verifier: where ``test.sh`` runs.
+        agent: image where the agent acts.
+        verifier: image where ``test.sh`` runs.
     """
 
     agent: Place
@@ -84,7 +85,9 @@ class Places:
 @lru_cache(maxsize=1)
 def engine() -> Engine:
     """Return this process's connection to the Docker engine."""
-    return Engine()
+    made = Engine()
+    atexit.register(made.close)
+    return made
 
 
 def places_of(api: APIClient, task: HarborTask) -> Places:
@@ -157,22 +160,13 @@ def _base(api: APIClient, task: HarborTask, folder: Path, prebuilt: str | None, 
             raise
         raise TaskError(f"{task.folder}: {folder.name}/Dockerfile: {error}") from None
     untyped: Any = api
-    said = list[str]()
-    lines = untyped.build(
-        fileobj=io.BytesIO(_context(folder)),
-        custom_context=True,
-        decode=True,
-        rm=True,
-        forcerm=True,
-        timeout=int(seconds) + 1,
-    )
-    for line in lines:
-        said.append(str(line.get("stream") or line.get("error") or "").strip())
-        if "error" in line:
-            raise SandboxError(f"cannot build the image of {task.name}: {' '.join(said[-3:])[-400:]}")
-        if "ID" in (line.get("aux") or {}):
-            return str(line["aux"]["ID"])
-    raise SandboxError(f"the docker engine did not say which image it built for {task.name}")
+    settings = {"custom_context": True, "decode": True, "rm": True, "forcerm": True, "timeout": int(seconds) + 1}
+    lines = list(untyped.build(fileobj=io.BytesIO(_context(folder)), **settings))
+    made = [str(line["aux"]["ID"]) for line in lines if "ID" in (line.get("aux") or {})]
+    if any("error" in line for line in lines) or not made:
+        said = " ".join(str(line.get("error") or line.get("stream") or "").strip() for line in lines[-4:])
+        raise SandboxError(f"cannot build the image of {task.name}: {' '.join(said.split())[-400:]}")
+    return made[-1]
 
 
 def _context(folder: Path) -> bytes:

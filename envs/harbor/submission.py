@@ -1,4 +1,4 @@
-"""What a verifier receives: the files that an agent submits, and no way from them to the tests."""
+"""The files that a verifier receives from an agent, without any way from them to the tests."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ the reward after the tests did. Such a process has lost its parent, so it become
 when it ends: no reward counts that was written while an orphan lived. Python 3.8 is enough for this file.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import json
@@ -13,13 +15,14 @@ import signal
 import stat
 import sys
 import time
+from typing import Any
 
 DUMPABLE, SUBREAPER = 4, 36
 LOGS = "/logs/verifier"
 MOST = 64 * 1024
 
 
-def start(argv, log):
+def start(argv: list[str], log: str) -> int:
     """Start the tests, with their output in a log, and return their process id."""
     child = os.fork()
     if child:
@@ -34,7 +37,7 @@ def start(argv, log):
         os._exit(127)
 
 
-def wait(child):
+def wait(child: int) -> tuple[int, int]:
     """Wait for the tests; return their status, and when the last orphan lived, in nanoseconds since 1970."""
     last = 0
     while True:
@@ -52,7 +55,7 @@ def wait(child):
         last = time.time_ns()
 
 
-def read(name):
+def read(name: str) -> dict[str, Any] | None:
     """Return the text of a reward file and when it last changed; a file of another kind is an error."""
     try:
         found = os.open(os.path.join(LOGS, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -72,7 +75,7 @@ def read(name):
     return {"text": text[:MOST].decode("utf-8", "replace"), "changed": os.fstat(found).st_ctime_ns}
 
 
-def tail(name):
+def tail(name: str) -> str:
     """Return the end of the log."""
     try:
         with open(name, "rb") as log:
@@ -82,7 +85,7 @@ def tail(name):
         return ""
 
 
-def main():
+def main() -> None:
     """Run the tests, and print a report as JSON."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(DUMPABLE, 0, 0, 0, 0)  # no other process may open the report's pipe or this memory
