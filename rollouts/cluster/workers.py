@@ -258,9 +258,9 @@ class Workers:
 
     def _note_death(self, worker: LiveWorker) -> None:
         """Note a death at once: an episode that it ends must not have ended before, or the death would wait for it."""
-        if worker in self.live and not worker.retiring:  # one that left the live ones ended in order
-            if self._unexplained.note(worker, worker.node, worker.playing):
-                self._judge_node(worker, worked=False)
+        in_service = worker in self.live and not worker.retiring
+        if in_service and self._unexplained.note(worker, worker.node, worker.playing):
+            self._judge_node(worker, worked=False)
 
     def _judge(self, worker: LiveWorker, *, worked: bool) -> None:
         """Let the circuit breakers know how a lease ended. A node that rests keeps its workers for its trial."""
