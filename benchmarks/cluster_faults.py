@@ -44,7 +44,7 @@ SHARED: dict[str, Any] = {
     "episodes.env_kwargs.max_turns": 12,
     "threads": 1,
     "progress": False,
-    "tracking": {"to": []},
+    "tracking.to": [],
 }
 TRAIN: dict[str, Any] = {
     "optimizer.lr": 1e-4,  # slow, so that many episodes are of about the same policy

@@ -62,17 +62,8 @@ def require_ray(what: str) -> None:
 
 
 def _warn_of_unused(rollouts: RolloutsConfig) -> None:
-    """Say which settings are for Ray alone. No error: one word turns a configuration for a cluster into a local run.
-
-    A setting with its default value counts if a user wrote it. The file of a whole configuration has all of them, and
-    there only other values count.
-    """
-    names = RolloutsConfig.model_fields.keys() - {"engine"}
-    written = rollouts.model_fields_set & names
-    default = RolloutsConfig()
-    changed = {name for name in names if getattr(rollouts, name) != getattr(default, name)}
-    complete = {name for name in names if getattr(default, name) is not None}  # TOML has no null
-    unused = changed if written >= complete else changed | written
+    """Say which settings are for Ray alone. No error: one word turns a configuration for a cluster into a local run."""
+    unused = rollouts.written - {"engine"}
     if unused:
         listed = ", ".join(f"rollouts.{name}" for name in RolloutsConfig.model_fields if name in unused)
         tell(LOG, "remark", f"warning: without rollouts.engine = 'ray', these settings have no effect: {listed}")

@@ -63,7 +63,7 @@ class RolloutsConfig(Config):
     """Address of the cluster: ``local`` starts one on this machine and stops it at the end, ``auto`` finds the one that
     ``ray start`` started here, ``host:port`` is the head of another."""
     workers: int = pydantic.Field(default=2, ge=1)
-    """Number of workers; each is one process."""
+    """Number of workers; each is one process. With ``workers_per_node`` it does not count, and may not be written."""
     episodes_per_worker: int = pydantic.Field(default=32, ge=1)
     """Number of episodes that a worker plays at a time; with ``workers``, it replaces ``concurrency``."""
     workers_per_node: int | None = pydantic.Field(default=None, ge=1)
@@ -85,12 +85,29 @@ class RolloutsConfig(Config):
 
     @pydantic.model_validator(mode="after")
     def _one_number(self) -> Self:
-        if self.workers_per_node is not None and self.workers != type(self).model_fields["workers"].default:
+        if self.workers_per_node is not None and "workers" in self.written:
             raise ValueError(
                 f"workers = {self.workers} in all and workers_per_node = {self.workers_per_node} are two numbers of "
                 "workers; leave one out"
             )
         return self
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Names of the settings that a user wrote, also with their default value.
+
+        A whole configuration, such as the ``config.json`` of a run, names every setting. In one, only other values than
+        the defaults count.
+        """
+        fields = type(self).model_fields
+        changed = {
+            name
+            for name, field in fields.items()
+            if getattr(self, name) != field.get_default(call_default_factory=True)
+        }
+        complete = {name for name, field in fields.items() if field.default is not None}  # TOML has no null
+        written = self.model_fields_set
+        return frozenset(changed if written >= complete else changed | written)
 
 
 def run_options(**fields: Any) -> RunOptions:

@@ -19,7 +19,7 @@ from .answers import too_long
 from .completion_request import CompletionRequest
 from .limits import TimeLimits
 from .replica import WeightTag
-from .replica_set import ReplicaSet
+from .replica_set import Refresh, ReplicaSet
 from .server import Capabilities, Pause, Sampler, ServerResponse, pausable
 
 LOG = logging.getLogger(__name__)
@@ -256,10 +256,23 @@ class RemotePolicy:
         ready = set(map(id, self.live if on is None else on))
         replicas.now, replicas.weights_changed, replicas.control = WeightTag(version, adapter), True, True
         for replica in replicas.members:
-            replica.stale = id(replica.server) not in ready
+            replica.stale, replica.refused = id(replica.server) not in ready, False
             if replica.stale:
                 replica.cause = replica.cause or f"server {replica.address} was not sent version {version}"
         await replicas.send_version([replica for replica in replicas.members if replica.up])
+
+    async def refresh_with(self, refresh: Refresh | None) -> None:
+        """Bring servers that restarted or join late up to date between two changes of weights, or stop doing so.
+
+        Args:
+            refresh: function that gives one server the present weights; ``None`` before weights change, which waits
+                until no server is being given the present ones.
+        """
+        replicas = self._replicas
+        replicas.enter_loop()
+        await replicas.stop_refreshing()
+        replicas.refresh = refresh
+        replicas.refreshable = replicas.refreshable or refresh is not None
 
     async def resume(self) -> None:
         """Continue sampling."""
@@ -276,6 +289,8 @@ class RemotePolicy:
 
     async def close(self) -> None:
         """Close connections; the servers continue to run."""
+        self._replicas.enter_loop()
+        await self._replicas.stop_refreshing()
         await asyncio.gather(*(server.close() for server in self.servers))
 
 

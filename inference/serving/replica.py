@@ -48,6 +48,7 @@ class Replica:
         self.due = 0.0
         self.cause = ""
         self.stale = False  # it came back with other weights than the policy has
+        self.refused = False  # it could not be given these, and a further try would not help
         self.named = False  # it received the name of its weights
         self.enter_loop()
 
@@ -58,6 +59,7 @@ class Replica:
         self.running: dict[asyncio.Task[ServerResponse], WeightTag] = {}
         self.withdrawn: set[asyncio.Task[ServerResponse]] = set()
         self._slots: set[object] = set()
+        self.refreshing: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
@@ -154,7 +156,7 @@ class Replica:
         event(LOG, kind, text, {"server": self.address})
         self.named = self.named and same  # the same process keeps its name, unless another trainer changed it
         if weights_changed and not same:
-            self.stale = True
+            self.stale, self.refused = True, False
             self.cause = (
                 f"server {self.address} was restarted, or may have been, and has the weights it was started with; it "
                 "takes part again after it has received the policy's"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from ...errors import InfrastructureError, UsageError
+from ...errors import InfrastructureError, TurnwiseError, UsageError
+from ...logs import event
 from ..pausable_clock import PausableClock
 from .affinity import Affinity
 from .fan_out import fan_out
@@ -16,10 +18,14 @@ from .limits import TimeLimits
 from .replica import Replica, WeightTag
 from .server import Capabilities, Pausable, Sampler, Sleeper, pausable
 
+LOG = logging.getLogger(__name__)
 LONGEST_BACKOFF = 5.0
 """Maximum seconds between two probes of a replica that is down."""
 GLANCE = 0.05
 """Seconds between two searches for a replica while another request is probing it."""
+
+Refresh = Callable[[Sampler], Awaitable[None]]
+"""A function that gives one server the weights that the policy has; it raises if the server does not have them then."""
 
 
 class ReplicaSet:
@@ -59,6 +65,9 @@ class ReplicaSet:
         self.pauses = 0
         self.open_clock, self.unfrozen_clock = PausableClock(), PausableClock()
         """Seconds in which requests could start, and seconds in which those in flight were not frozen."""
+        self.refresh: Refresh | None = None
+        self.refreshable = False
+        """Whether replicas with old weights are brought up to date, now or once ``refresh`` is there again."""
         self.opening = asyncio.Lock()
         self.gate = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -136,13 +145,60 @@ class ReplicaSet:
     async def _back(self, replica: Replica) -> bool:
         """Probe a replica that is down, if it is due, and return whether it can take requests."""
         now = asyncio.get_running_loop().time()
-        if replica.stale or replica.due > now:
+        if replica.stale and not self.refreshable:
             return False
-        if not await replica.recheck(now, weights_changed=self.weights_changed):
+        if not replica.stale or replica.down:
+            if replica.due > now:
+                return False
+            await replica.recheck(now, weights_changed=self.weights_changed)
+        if replica.stale and not replica.down:
+            self._refresh_later(replica)
+        if not replica.up:
             return False
         if self.control and not replica.named:
             await self.send_version([replica])
         return True
+
+    def _refresh_later(self, replica: Replica) -> None:
+        """Bring a replica up to date in the background, so that no request waits for it while others answer."""
+        if self.refresh is None or replica.refused or replica.refreshing is not None:
+            return
+        replica.due = asyncio.get_running_loop().time()  # requests that wait for any replica notice its end
+        replica.refreshing = asyncio.create_task(self._refreshed(replica, self.refresh), name="turnwise-refresh")
+
+    async def _refreshed(self, replica: Replica, refresh: Refresh) -> None:
+        """Give a replica the policy's weights; it gets requests only if all of it succeeds in one of its processes."""
+        before, server = replica.capabilities, replica.server
+        try:
+            await refresh(server)
+            after = await server.probe()
+            if before is None or after.started != before.started:
+                raise InfrastructureError(f"server {replica.address} was restarted while it received weights")
+            if versioned := after.control and after.version_spans:
+                await pausable(server).name_version(self.now.version)
+        except InfrastructureError as error:  # it may succeed next time
+            replica.record_failure(error, asyncio.get_running_loop().time(), looked=True)
+        except TurnwiseError as error:
+            replica.refused, replica.cause = True, str(error)
+            text = f"server {replica.address} gets no requests until the next transfer of weights: {error}"
+            event(LOG, "server refused", text, {"server": replica.address}, level=logging.WARNING)
+        else:
+            replica.stale, replica.named, replica.cause = False, versioned, ""
+            text = f"server {replica.address} has received version {self.now.version}, and takes part again"
+            event(LOG, "server up to date", text, {"server": replica.address, "version": self.now.version})
+        finally:
+            replica.refreshing = None
+
+    async def stop_refreshing(self) -> None:
+        """Refresh no replica from now on, and wait for the end of what is in progress; such a replica stays stale."""
+        self.refresh = None
+        if tasks := [replica.refreshing for replica in self.members if replica.refreshing is not None]:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    def _hopeful(self, replica: Replica) -> bool:
+        return not replica.stale or (self.refreshable and not replica.refused)
 
     async def wait_until_due(self) -> None:
         """Wait until a replica may be probed again.
@@ -150,7 +206,7 @@ class ReplicaSet:
         Raises:
             InfrastructureError: all replicas need weights first.
         """
-        hopeful = [replica for replica in self.members if not replica.stale]
+        hopeful = [replica for replica in self.members if self._hopeful(replica)]
         if not hopeful:
             raise self.unavailable_error()
         due = min(replica.due for replica in hopeful)
@@ -158,7 +214,7 @@ class ReplicaSet:
 
     def unavailable_error(self) -> InfrastructureError:
         """Return the error that no replica answers."""
-        hopeful = any(not replica.stale for replica in self.members)
+        hopeful = any(map(self._hopeful, self.members))
         waited = f"for {self.limits.patience:g} s" if hopeful else "with the policy's weights"
         return InfrastructureError(f"no server of the policy answers {waited}: {self.causes}")
 

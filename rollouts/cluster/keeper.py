@@ -7,7 +7,7 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import ray
@@ -53,11 +53,15 @@ class LiveWorker:
         self.retiring = ""
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.emptied = asyncio.Event()
+        self.on_lost: Callable[[LiveWorker], None] | None = None
+        """Called when it is lost, before its episodes know."""
 
     def mark_lost(self, why: str) -> None:
         """Let all who wait for an answer know that there will be none."""
         if not self.lost.done():
             self.lost.set_result(why)
+            if self.on_lost is not None:
+                self.on_lost(self)
 
 
 class Staff(Protocol):

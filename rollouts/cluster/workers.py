@@ -182,6 +182,7 @@ class Workers:
 
     async def began(self, worker: LiveWorker) -> None:
         """Add a worker that is ready."""
+        worker.on_lost = self._note_death
         async with self._changed:
             self.live.append(worker)
             self._changed.notify_all()
@@ -190,8 +191,6 @@ class Workers:
         """Remove a worker."""
         self.live = [other for other in self.live if other is not worker]
         self._places.forget(str(worker.pid))
-        if worker.lost.done() and not worker.retiring and self._unexplained.note(worker, worker.node, worker.playing):
-            self._judge_node(worker, worked=False)
         if not self.live:
             self._without_since = time.monotonic()
 
@@ -256,6 +255,12 @@ class Workers:
         if not self.nodes.on_trial(worker.node):
             return worker.seats
         return 0 if any(other.leases for other in self.live if other.node == worker.node) else 1
+
+    def _note_death(self, worker: LiveWorker) -> None:
+        """Note a death at once: an episode that it ends must not have ended before, or the death would wait for it."""
+        in_service = worker in self.live and not worker.retiring
+        if in_service and self._unexplained.note(worker, worker.node, worker.playing):
+            self._judge_node(worker, worked=False)
 
     def _judge(self, worker: LiveWorker, *, worked: bool) -> None:
         """Let the circuit breakers know how a lease ended. A node that rests keeps its workers for its trial."""

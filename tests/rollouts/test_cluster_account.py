@@ -222,6 +222,40 @@ async def test_an_agent_that_kills_its_workers_closes_no_node(cluster_pool_of: A
     assert resting == 0, "a healthy node was closed for what an agent did"
 
 
+async def test_a_given_up_episode_is_not_waited_for_when_its_worker_is_missed_late(cluster_pool_of: Any) -> None:
+    """The driver learns from the call that a worker died, and its keeper only afterwards."""
+    pool, made = await cluster_pool_of([])
+    play, lost, missed = made.play, 0, asyncio.Event()
+
+    async def miss(worker: LiveWorker) -> None:
+        await missed.wait()
+        await made.end(worker)
+
+    async def poisoned(worker: LiveWorker, lease: Lease) -> bytes:
+        nonlocal lost
+        if lease.request.task != TASKS[0]:
+            return bytes(await play(worker, lease))
+        lost += 1
+        worker.mark_lost("killed by an action")
+        made.ending.append(asyncio.create_task(miss(worker) if lost > MOST_LOSSES else made.end(worker)))
+        raise RayActorError
+
+    made.play = poisoned
+    found = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:1], options=RunOptions(seed=1))]
+    missed.set()
+    await asyncio.gather(*made.ending)
+    assert [each.outcome for each in found] == [Outcome.INFRA_FAILED]
+    assert not made.workers._unexplained._cases, "a death waits for an episode that has ended"
+    assert not made.workers._unexplained._nodes
+    assert not made.workers.nodes.resting
+    # The same episode, drawn again, says nothing about the deaths of before.
+    made.play = play
+    again = [each async for each in run_episodes(pool, OracleAgent(), TASKS[:1], options=RunOptions(seed=1))]
+    assert [each.outcome for each in again] == [Outcome.COMPLETED]
+    assert not any(place.failed for place in made.workers.nodes._places.values()), "a death was blamed on a node late"
+    await pool.close()
+
+
 async def test_a_node_that_kills_its_workers_rests(cluster_pool_of: Any) -> None:
     pool, made = await cluster_pool_of([])
     play = made.play

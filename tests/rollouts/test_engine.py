@@ -36,6 +36,7 @@ def test_settings_of_ray_without_ray_are_reported(
     ("settings", "said"),
     [
         ({"workers": 8, "workers_per_node": 4}, "workers = 8 in all and workers_per_node = 4 are two numbers"),
+        ({"workers": 2, "workers_per_node": 4}, "workers = 2 in all"),  # the default value, but it is written
         ({"resources": {"CPU": -1.0}}, "CPU is below 0"),
     ],
 )
@@ -47,6 +48,10 @@ def test_settings_that_contradict_themselves_are_refused(settings: dict[str, Any
 def test_a_stored_configuration_names_both_numbers() -> None:
     stored = RolloutsConfig(engine="ray", workers_per_node=4).model_dump()
     assert RolloutsConfig(**stored).workers_per_node == 4
+    shown = {name: value for name, value in stored.items() if value is not None}  # as TOML has it
+    assert RolloutsConfig(**shown).workers_per_node == 4
+    with pytest.raises(pydantic.ValidationError, match="workers = 3 in all"):
+        RolloutsConfig(**{**stored, "workers": 3})
 
 
 def test_servers_on_ray_refuse_a_negative_resource_too() -> None:

@@ -45,8 +45,8 @@ class RayServersConfig(EngineConfig):
     runtime_env: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Ray's ``runtime_env`` of the processes that start the servers."""
     wait_for: int | None = pydantic.Field(default=None, ge=1)
-    """Number of servers that must be ready before the run begins (default: all). The others join later, each after it
-    has received the weights."""
+    """Number of servers that must be ready before the run begins (default: all). The others join later, each once it
+    has received the weights of the last transfer."""
     start_timeout: float = pydantic.Field(default=600.0, gt=0)
     """Seconds for a server to become ready, and for the run to wait for them."""
     health_timeout: float = pydantic.Field(default=120.0, gt=0)

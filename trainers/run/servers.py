@@ -109,7 +109,9 @@ class Serving:
         )
         transport = self._transport(config, model, out, theirs, lora, base) if world.is_main else None
         policy = self.policy if world.is_main else None
-        self.weights = WeightSync(policy, transport, model, asked, world=world, sleep=config.sleep)
+        self.weights = WeightSync(
+            policy, transport, model, asked, world=world, sleep=config.sleep, refresh=config.ray is not None
+        )
 
     def _transport(
         self,
@@ -144,7 +146,7 @@ class Serving:
                     "weights; leave it out, or set server.nccl"
                 )
             return Native(self.policy, Ipc(device, dtype=getattr(torch, dtype)), mode=mode, timeout=timeout)
-        return Native(self.policy, Files(exchange), mode=mode, timeout=timeout)
+        return Native(self.policy, Files(exchange, keep=config.ray is not None), mode=mode, timeout=timeout)
 
     async def open(self) -> None:
         """Check the capabilities and the vocabulary of all servers before any episode is played.

@@ -116,6 +116,23 @@ class Adapter(Replicas):
         if all(can.control for can in self.can.values()):
             await self.forget()  # other caches are separate for each adapter's name, and no name is used twice
 
+    @property
+    def keeps(self) -> bool:
+        """See ``Transport``."""
+        return bool(self._loaded)
+
+    async def refresh(self, server: Sampler, version: int) -> None:
+        """Load the newest adapter, under which a server that restarted has nothing in its cache."""
+        if not self.keeps:
+            await super().refresh(server, version)  # raises
+            return
+        name = self._loaded[-1]
+        await self.each(
+            "load the present adapter",
+            [server],
+            lambda each: adapter_host(each).load_adapter(name, self.exchange.seen(name)),
+        )
+
     async def resume(self) -> None:
         """See ``Transport``."""
         if self.mode is not Pause.KEEP:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from ...errors import UsageError
-from ...inference.serving.server import Pause, weight_receiver
+from ...inference.serving.server import Pause, Sampler, weight_receiver
 from .replicas import Replicas
 from .shared_folder import SharedFolder
 from .transfer import Changeable
@@ -58,6 +58,15 @@ class Reload(Replicas):
         old, self._loaded = self._loaded, self._staged
         if old:
             self.exchange.remove(old)
+
+    @property
+    def keeps(self) -> bool:
+        """See ``Transport``."""
+        return bool(self._loaded)
+
+    async def give(self, server: Sampler, version: int) -> None:
+        """Have one server load the newest checkpoint."""
+        await weight_receiver(server).reload(self.exchange.seen(self._loaded))
 
     async def close(self) -> None:
         """Do nothing: the folder stays, since the servers' model is in it."""

@@ -156,5 +156,27 @@ class Replicas:
             lambda server: generate_with_retries(server, prompt_ids, sampling, session="canary", adapter=adapter),
         )
 
+    @property
+    def keeps(self) -> bool:
+        """See ``Transport``."""
+        return False
+
+    async def refresh(self, server: Sampler, version: int) -> None:
+        """See ``Transport``."""
+        if not self.keeps:
+            raise UsageError(f"server {server.address} needs weights, and none are kept for it until the next transfer")
+
+        async def give(server: Sampler) -> None:
+            await pausable(server).pause(self.mode)
+            await self.give(server, version)
+            await pausable(server).reset_prefix_cache()
+            await pausable(server).resume()
+
+        await self.each("take the present weights", [server], give)
+
+    async def give(self, server: Sampler, version: int) -> None:
+        """Give one paused server the weights that are kept."""
+        raise NotImplementedError
+
     async def close(self) -> None:
         """See ``Transport``."""

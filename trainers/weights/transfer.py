@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -55,6 +55,10 @@ class Changeable(Protocol):
         self, version: int, *, adapter: str | None = None, on: Collection[Sampler] | None = None
     ) -> None:
         """Label the tokens of these servers with this version from now on."""
+        ...
+
+    async def refresh_with(self, refresh: Callable[[Sampler], Awaitable[None]] | None) -> None:
+        """Bring servers that restarted up to date with this function from now on, or stop doing so."""
         ...
 
     async def resume(self) -> None:
@@ -157,6 +161,24 @@ class Transport(Protocol):
             prompt_ids: token ids of the prompt.
             sampling: sampling settings.
             bare: whether to ask the model without its adapter.
+        """
+        ...
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it keeps the weights that it sent last, for servers that restart."""
+        ...
+
+    async def refresh(self, server: Sampler, version: int) -> None:
+        """Give one server, which gets no requests, the weights that were sent last.
+
+        Args:
+            server: server that has other weights.
+            version: version of the weights that were sent last.
+
+        Raises:
+            UsageError: this transport keeps none, or the server cannot take them.
+            InfrastructureError: the server is down.
         """
         ...
 

@@ -172,6 +172,20 @@ class Native(Replicas):
         self.backend.done()
         self._met = met
 
+    @property
+    def keeps(self) -> bool:
+        """See ``Transport``."""
+        return isinstance(self.backend, Files) and self.backend.held
+
+    async def give(self, server: Sampler, version: int) -> None:
+        """Run all four phases with one server, from the files of the last transfer."""
+        receiver = weight_receiver(server)
+        await receiver.init_transfer(self.backend.init_info(0))
+        await _begin(server)
+        for info in self.backend.updates({}):
+            await receiver.update(info)
+        await receiver.finish_update(version)
+
     async def _take(self, info: Mapping[str, Any]) -> None:
         await self.every("take an update", lambda server: weight_receiver(server).update(info))
 
@@ -200,17 +214,22 @@ class Files(Anywhere):
 
     Args:
         exchange: folder of the files.
+        keep: whether to keep the files until the next version, for servers that restart.
     """
 
     name = FILES
 
-    def __init__(self, exchange: SharedFolder) -> None:
+    def __init__(self, exchange: SharedFolder, *, keep: bool = False) -> None:
         self.exchange = exchange
+        self.keep = keep
+        self.held = False
+        """Whether the folder has the version that the servers have."""
         self._count = 0
         self._staged = ""
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Write the files."""
+        self.held = False
         self.exchange.remove(self._staged)
         self._count += 1
         self._staged = f"v{version}-{self._count}"
@@ -226,8 +245,10 @@ class Files(Anywhere):
         return self.exchange.seen(self._staged)
 
     def done(self) -> None:
-        """Remove the files."""
-        self.exchange.remove(self._staged)
+        """Remove the files, unless they are kept."""
+        self.held = self.keep
+        if not self.keep:
+            self.exchange.remove(self._staged)
 
     def close(self) -> None:
         """Remove the folder."""

@@ -21,6 +21,7 @@ from ..learning.parallel import ALONE, ProcessGroup, gather_on_main
 from .canary_prompts import Kind, Question, Questions, answered
 from .diagnosis import Answers, Cause, Diagnosis, diagnose, moved, suspicious
 from .noise import Gap, Noise
+from .refresh import Refresh
 from .replicas import CACHE, WEIGHTS
 from .served_names import served_names
 from .transfer import Changeable, Transport
@@ -46,6 +47,8 @@ class WeightSync:
         questions: questions of the canary.
         world: the processes that learn together; the main one sends.
         sleep: level of the servers' sleep during ``rest``; 0 leaves them awake.
+        refresh: whether servers that restart between two syncs receive the weights of the last one, if the transport
+            keeps them; otherwise they wait for the next sync.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class WeightSync:
         *,
         world: ProcessGroup = ALONE,
         sleep: int = 0,
+        refresh: bool = False,
     ) -> None:
         self.policy = policy
         self.transport = transport
@@ -64,6 +68,7 @@ class WeightSync:
         self.questions = questions
         self.world = world
         self.level = sleep
+        self.refresh = refresh
         self.noise = Noise(questions.bounds)
         self.metrics: dict[str, float] = {}
         """Numbers of the last sync: seconds of export, pause and canary, replicas, and what the canary found."""
@@ -98,6 +103,8 @@ class WeightSync:
 
         async def judge() -> None:
             self._judge(version, were, are, again)
+            if self.refresh and self.policy is not None and self.transport is not None and self.transport.keeps:
+                await self.policy.refresh_with(Refresh(self.transport, version, are, self.noise.limit))
 
         await run_on_main(self.world, judge)
 
@@ -135,6 +142,7 @@ class WeightSync:
         assert transport is not None
         assert policy is not None
         before: Heard = []
+        await policy.refresh_with(None)
         if not self._open:
             await transport.init()
             self._open = True

@@ -84,16 +84,17 @@ class Cluster:
         self.servers.append(PlacedServer(f"replica-{number}", host, self.folder / "model", push=push, timeout=60.0))
         return host
 
-    def weights(self, how: str = "native") -> WeightSync:
+    def weights(self, how: str = "native", *, refresh: bool = False) -> WeightSync:
         self.policy = RemotePolicy(self.servers, patience=20.0, request_timeout=60.0, backoff=0.01)
         late: dict[Any, str] = {
             each: "no room" for each, host in zip(self.servers, self.hosts, strict=True) if host.server is None
         }
         self.policy.expect(late)
         exchange = SharedFolder(self.folder / "exchange")
-        transport: Replicas = Native(self.policy, Files(exchange)) if how == "native" else Reload(self.policy, exchange)
+        native = Native(self.policy, Files(exchange, keep=refresh))
+        transport: Replicas = native if how == "native" else Reload(self.policy, exchange)
         questions = Questions.of(self.tokenizer, context_length=128, temperature=0.7, dtypes=["float32"])
-        sync = WeightSync(self.policy, transport, self.model, questions)  # type: ignore[arg-type]
+        sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)  # type: ignore[arg-type]
         self.sync = sync
         return sync
 
@@ -119,9 +120,9 @@ async def closing(cluster: Cluster) -> AsyncIterator[None]:
 pytestmark = pytest.mark.usefixtures("closing")
 
 
-async def sample(cluster: Cluster, count: int = 8) -> list[Any]:
-    asked = Sampling(max_tokens=4, seed=1)
-    return await asyncio.gather(*(cluster.policy.generate(PROMPT, asked, session=str(each)) for each in range(count)))
+async def sample(cluster: Cluster, count: int = 8, *, first: int = 0) -> list[Any]:
+    asked, sessions = Sampling(max_tokens=4, seed=1), range(first, first + count)
+    return await asyncio.gather(*(cluster.policy.generate(PROMPT, asked, session=str(each)) for each in sessions))
 
 
 @pytest.mark.parametrize("how", ["native", "reload"])
@@ -189,6 +190,114 @@ async def test_a_replica_that_moves_loses_no_request_and_waits_for_weights(clust
     assert cluster.servers[1].address == "replica-1", "its name must survive the move"
     assert sync.metrics["sync/replicas"] == 2
     assert {version for each in await sample(cluster, 12) for version in each.versions} == {2}
+
+
+async def version_of(cluster: Cluster, number: int) -> None:
+    """Sample until a replica takes part; all tokens must have the present version."""
+    host = cluster.hosts[number]
+    assert host.server is not None
+    for again in range(100):  # further sessions each time, as of further episodes
+        assert {version for each in await sample(cluster, first=8 * again) for version in each.versions} == {
+            cluster.policy.version
+        }
+        if any(body["token_ids"] == list(PROMPT) for body in host.server.calls("/inference/v1/generate")):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"replica-{number} never took part: {cluster.policy._replicas.causes}")
+
+
+@pytest.mark.parametrize("how", ["native", "reload"])
+async def test_a_replica_that_joins_between_two_transfers_is_brought_up_to_date(cluster: Cluster, how: str) -> None:
+    cluster.add(cluster.server())
+    late = cluster.add(None, sees=False)
+    sync = cluster.weights(how, refresh=True)
+    await cluster.located()
+    nudge(cluster.model)
+    await sync.send(1)
+    nudge(cluster.model, seed=7)  # the learner goes on: its model cannot judge the late replica any more
+    late.server = cluster.server()
+    await version_of(cluster, 1)
+    assert cluster.servers[1].pushed == 1, "the weights reached a machine that does not see them"
+    same = [(await sample(cluster, 1))[0].logprobs for _ in range(2)]
+    assert same[0] == same[1]
+    await sync.send(2)
+    assert sync.metrics["sync/replicas"] == 2
+    assert {version for each in await sample(cluster, 16) for version in each.versions} == {2}
+
+
+@pytest.mark.parametrize("how", ["native", "reload"])
+async def test_a_run_whose_servers_all_restart_between_two_transfers_goes_on(cluster: Cluster, how: str) -> None:
+    for _ in range(2):
+        cluster.add(cluster.server())
+    sync = cluster.weights(how, refresh=True)
+    await cluster.located()
+    nudge(cluster.model)
+    await sync.send(1)
+    before = (await sample(cluster, 1))[0]
+    for host in cluster.hosts:
+        assert host.server is not None
+        host.server.kill()
+        host.server = cluster.server()
+    after = (await sample(cluster, 1))[0]
+    assert (after.token_ids, after.versions) == (before.token_ids, before.versions)
+    assert after.logprobs == pytest.approx(before.logprobs, abs=1e-5), (
+        "it samples with the weights of the last transfer"
+    )
+
+
+async def test_a_replica_that_refuses_the_weights_waits_for_the_next_transfer(cluster: Cluster) -> None:
+    for _ in range(2):
+        cluster.add(cluster.server())
+    sync = cluster.weights(refresh=True)
+    await cluster.located()
+    nudge(cluster.model)
+    await sync.send(1)
+    host = cluster.hosts[1]
+    assert host.server is not None
+    host.server.kill()
+    host.server = server = cluster.server()
+    server.sabotage.add("ignores updates")
+    replica = cluster.policy._replicas.members[1]
+    for again in range(100):
+        assert {version for each in await sample(cluster, first=8 * again) for version in each.versions} == {1}
+        if replica.refused:
+            break
+        await asyncio.sleep(0.02)
+    assert replica.refused, (replica.cause, replica.stale, replica.down, replica.refreshing)
+    tried = len(server.calls("/start_weight_update"))
+    await sample(cluster, 16)
+    assert len(server.calls("/start_weight_update")) == tried, "it is not asked again before the next transfer"
+    assert not any(body["token_ids"] == list(PROMPT) for body in server.calls("/inference/v1/generate"))
+    server.sabotage.clear()
+    nudge(cluster.model)
+    await sync.send(2)
+    assert sync.metrics["sync/replicas"] == 2
+
+
+async def test_a_transfer_does_not_wait_for_a_replica_that_is_being_refreshed(cluster: Cluster) -> None:
+    cluster.add(cluster.server())
+    late = cluster.add(None)
+    sync = cluster.weights(refresh=True)
+    await cluster.located()
+    nudge(cluster.model)
+    await sync.send(1)
+    started = asyncio.Event()
+    give = sync.transport.refresh  # type: ignore[union-attr]
+
+    async def slow(server: Any, version: int) -> None:
+        started.set()
+        await asyncio.sleep(3600)
+        await give(server, version)
+
+    sync.transport.refresh = slow  # type: ignore[union-attr, method-assign]
+    late.server = cluster.server()
+    async with asyncio.timeout(60):
+        while not started.is_set():
+            await sample(cluster)
+        nudge(cluster.model)
+        await sync.send(2)
+    assert sync.metrics["sync/replicas"] == 2, "the transfer itself brings it up to date"
+    assert {version for each in await sample(cluster, 16) for version in each.versions} == {2}
 
 
 async def test_a_machine_that_lacks_the_model_is_sent_it_in_the_background(cluster: Cluster) -> None:
