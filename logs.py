@@ -24,7 +24,9 @@ FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 ROOT = logging.getLogger(__name__.rpartition(".")[0])
 """The logger above all others of Turnwise."""
-SECRET = re.compile(r"(^|[._-])(key|api_?key|token|secret|password|authorization)$", re.IGNORECASE)
+SECRET = re.compile(
+    r"(^|[._-])(key|api_?key|token|secret|passw(or)?d|passphrase|auth|authorization|credentials?)$", re.IGNORECASE
+)
 """Names of settings and environment variables whose values are never recorded."""
 USER = re.compile(r"(?<=://)[^/@\s]+@")
 MASK = "***"
@@ -33,7 +35,9 @@ CREDENTIALS = (
     re.compile(r"\b(?:sk|hf|gh[pousr]|xox[abp]|AKIA)[-_]?[\w-]{12,}"),
     re.compile(r"""(?i)\bauthorization["']?\s*[:=]\s*["']?(?:[\w-]+\s+)?[^\s"',;&]{6,}"""),
     # At a beginning and of bounded length, so that the time is linear in a text that an agent may have written.
-    re.compile(r"""(?i)(?<![\w-])(?:[\w-]{0,64}(?:api[_-]?key|secret)|password)["']?\s*[:=]\s*["']?[^\s"',;&]{6,}"""),
+    re.compile(
+        r"""(?i)(?<![\w-])(?:[\w-]{0,64}(?:api[_-]?key|secret)|passw(?:or)?d|passphrase)["']?\s*[:=]\s*["']?[^\s"',;&]{6,}"""
+    ),
 )
 """Texts that look like credentials, wherever they come from, such as the error of a server that repeats a request."""
 
@@ -119,10 +123,18 @@ def masked(value: Any, name: str = "") -> Any:
         within = name if SECRET.search(name) else ""  # everything below a secret name is one
         return {str(key): masked(inner, within or str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [masked(inner, name) for inner in value]
+        return [
+            masked(inner, name if SECRET.search(name) else _option(before))
+            for before, inner in zip([None, *value], value, strict=False)
+        ]
     if value is None or isinstance(value, bool | int | float):
         return value
     return MASK if SECRET.search(name) else without_secrets(str(value))
+
+
+def _option(word: Any) -> str:
+    """Return a word of a command if it is an option, such as ``--api-key``, whose value is the next word."""
+    return word if isinstance(word, str) and word.startswith("--") else ""
 
 
 class TextFormatter(logging.Formatter):

@@ -88,6 +88,8 @@ def _move(
     """Put the value of a former setting into the table that has its new name."""
     table, _, inner = name.partition(".")
     held = settings.get(table, {})
+    if not is_table(held):
+        return  # validation says what is wrong with it
     held = dict(held) if isinstance(held, Mapping) else held.model_dump(exclude_unset=True)
     if inner in held:
         raise ValueError(f"{above}{key} is the former name of {above}{name}, and both are set: remove {above}{key}")

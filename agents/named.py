@@ -51,10 +51,10 @@ def agent_from(
 
     Args:
         spec: ``oracle``, ``random``, ``null``; ``mixed:0.35`` (the oracle's action with that probability, or several
-            skills, ``mixed:0,0.5,1``); ``function:module:name``; the folder of a model; or the address of a vLLM
-            server, ``http://host:port``, or of several replicas, with commas between. ``#name`` after an address
-            says which of the models there is meant. Or a model behind a chat API: ``openai:MODEL``,
-            ``anthropic:MODEL``, ``chat:http://host/v1#MODEL``.
+            skills, ``mixed:0,0.5,1``; with habits, ``mixed:0.5,habits=0.25``); ``function:module:name``; the folder of
+            a model; or the address of a vLLM server, ``http://host:port``, or of several replicas, with commas
+            between. ``#name`` after an address says which of the models there is meant. Or a model behind a chat API:
+            ``openai:MODEL``, ``anthropic:MODEL``, ``chat:http://host/v1#MODEL``.
         agent: settings of a model; their defaults are those saved beside the model.
         temperature: sampling temperature, instead of ``agent.temperature``.
         max_tokens: length of the longest action in tokens, instead of ``agent.max_tokens``.
@@ -81,7 +81,7 @@ def agent_from(
     if spec.strip() in SCRIPTED:
         return SCRIPTED[spec.strip()]()
     if kind == "mixed" and colon:
-        return MixedAgent(_skills(rest, spec))
+        return _mixed(rest, spec)
     if kind == "function" and colon:
         return _imported(rest, spec)
     if is_chat_api(spec):
@@ -216,11 +216,17 @@ def _chat(policy: Policy, tokenizer: Any, trained: AgentSettings, given: AgentSe
     return agent
 
 
-def _skills(text: str, spec: str) -> list[float]:
+def _mixed(text: str, spec: str) -> MixedAgent:
+    """Create demonstrators of the skills between the commas; the last entry may be their habits."""
+    skills, _, habits = text.partition(",habits=")
     try:
-        return [float(skill) for skill in text.split(",")]
+        shares, habit = [float(skill) for skill in skills.split(",")], float(habits or 0)
     except ValueError:
-        raise UsageError(f"policy {spec!r}: a skill must be a number from 0 to 1, e.g. mixed:0.35") from None
+        raise UsageError(
+            f"policy {spec!r}: a skill must be a number from 0 to 1, e.g. mixed:0.35, and so must habits, which come "
+            "last, e.g. mixed:0.35,habits=0.25"
+        ) from None
+    return MixedAgent(shares, habits=habit)
 
 
 def _imported(place: str, spec: str) -> Agent:

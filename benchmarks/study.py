@@ -97,7 +97,7 @@ class Harness:
         Raises:
             KeyboardInterrupt: after Ctrl-C, once all have stopped.
         """
-        if any(self.study[name].data for name in learners):
+        if any(map(self.study.reads_data, learners)):
             self.play_data()
         failed = 0
         try:

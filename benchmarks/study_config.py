@@ -179,6 +179,11 @@ class Study(Config):
         """Names of the learners whose models others read."""
         return self.starts | {learner.teacher for learner in self.learner if learner.teacher is not None}
 
+    def reads_data(self, name: str) -> bool:
+        """Whether a learner, or one whose model it reads, reads the study's offline data."""
+        learner = self[name]
+        return learner.data or any(self.reads_data(other) for other in (learner.after, learner.teacher) if other)
+
     def normalized(self, value: float, dataset: float) -> float:
         """A return on the study's scale, given the dataset's mean return; below ``min`` it is negative."""
         return normalized(value, self.scale.min, dataset, self.scale.max)

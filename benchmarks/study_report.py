@@ -65,6 +65,19 @@ def _start_lines(study: Study, row: Row, dataset: float) -> list[str]:
     return lines
 
 
+def reading_line(rows: Sequence[Row]) -> str:
+    """Say how much reading adds to the return of each start: the least and the most of its seeds."""
+    said = []
+    for row in rows:
+        if starts := [line["start"] for line in row.lines if line.get("start")]:
+            found, low = [start["reads"] for start in starts], min(start["low"] for start in starts)
+            said.append(
+                f"Reading adds {min(found):.2f} to {max(found):.2f} of return to {row.name} ({len(found)} seeds; the "
+                f"lowest of their 95 % intervals over tasks begins at {low:.2f})."
+            )
+    return " ".join(said)
+
+
 def improvement_line(study: Study, rows: Sequence[Row]) -> str:
     """How often a seed of the one learner that is compared does better than one of the other."""
     returns = {row.name: [float(line["return"]) for line in row.lines] for row in rows}
@@ -147,6 +160,8 @@ def write_report(
         "",
         *score_table(study, rows, dataset),
     ]
+    if reading := reading_line(rows):
+        lines += ["", reading]
     if budgets := budget_table(rows):
         lines += ["", *budgets]
     if compared := improvement_line(study, rows):

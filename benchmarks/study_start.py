@@ -1,8 +1,8 @@
 """Whether a study starts fairly: its clone reads what the environment answers, and is neither hopeless nor done.
 
-A clone reads if it earns more than a blind player. The blind player is the clone itself: a ``Shadow`` shows it the
-answers that its actions would get in another task, while rewards and ends are those of its own. What it sees looks as
-it always does, and does not help.
+A clone reads if it earns more than a blind player, in the study's own units of return, which its learners optimize.
+The blind player is the clone itself: a ``Shadow`` shows it the answers that its actions would get in another task,
+while rewards and ends are those of its own. What it sees looks as it always does, and does not help.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Start(pydantic.BaseModel):
         found = []
         if self.low <= 0:
             found.append(
-                f"it does not read: with the answers of another task it earns as much (difference {self.reads:.2f}, "
-                f"95 % interval {self.low:.2f} … {self.high:.2f})"
+                f"it does not read: with the answers of another task it earns as much (difference "
+                f"{self.reads:.2f} of return, 95 % interval {self.low:.2f} … {self.high:.2f})"
             )
         least, most = rules.success
         now, greedy = self.plays["T=1"].success, self.plays["T=0"].success

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import sys
 import time
 from contextlib import closing
@@ -117,5 +118,6 @@ def _start(job: dict[str, Any], model: Path) -> Start:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a harness in the background passes it on as ignored
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.exit(main(Path(sys.argv[1])))

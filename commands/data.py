@@ -34,6 +34,10 @@ def data(
         str | None,
         typer.Option(help="Shares of turns that the oracle takes; each episode draws one of them (default: 0,0.5,1)."),
     ] = None,
+    habits: Annotated[
+        float | None,
+        typer.Option(help="Share of messages at which all demonstrators make the same mistake (default: 0)."),
+    ] = None,
     policy: Who = None,
     max_cost: MaxCost = None,
     price: Prices = None,
@@ -55,16 +59,19 @@ def data(
 
         turnwise data turnwise/Wordle-v1 --skills 1 --level 1,2 --out runs/experts
 
+        turnwise data turnwise/MazeMedium-v0 --skills 0.45,0.55 --habits 0.25
+
         turnwise data turnwise/Maze-v0 rollouts.engine=ray rollouts.workers=8 -n 20000
 
         turnwise data turnwise/Maze-v0 --policy anthropic:claude-sonnet-5-5 -n 100 --max-cost 5
     """
-    if policy is not None and skills is not None:
-        raise UsageError("use --skills or --policy, not both: --skills mixes the oracle with random play")
+    for name, value in {"--skills": skills, "--habits": habits}.items():
+        if policy is not None and value is not None:
+            raise UsageError(f"use {name} or --policy, not both: {name} describes mixed demonstrators")
     options: dict[str, object] = {"n": n, "splits": split, "levels": level, "seed": seed}
     options |= {"api.max_cost": max_cost, "api.price": price, "api.cache": cache}
     settled = [f"{key}={value}" for key, value in options.items() if value is not None]
-    who = policy or f"mixed:{skills or '0,0.5,1'}"
+    who = policy or f"mixed:{skills or '0,0.5,1'}" + (f",habits={habits}" if habits else "")
     settings = load_config(EvalConfig, None, [f"env={environment(env)}", f"policy={who}", *settled, *(words or [])])
     folder = out or Path("runs") / f"data-{slug(settings.env)}"
     agent = agent_from(settings.policy, api=settings.api, folder=folder, turn_timeout=settings.turn_timeout)

@@ -14,6 +14,8 @@ from .messages import Observation, ObservationLike
 
 OUT_OF_TURNS = "out_of_turns"
 """Key of ``info`` that is true if a turn limit ended the episode: the task's or the run's."""
+CHANGES = "changes"
+"""Key of ``info`` for the rows of a world that the turn changed, one line each; absent if there are none."""
 
 
 @dataclass(frozen=True, slots=True)

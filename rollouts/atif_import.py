@@ -32,7 +32,7 @@ class _Call(pydantic.BaseModel):
     tool_call_id: str
     function_name: str
     arguments: dict[str, Any]
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] | None = None
 
 
 class _Step(pydantic.BaseModel):
@@ -42,13 +42,18 @@ class _Step(pydantic.BaseModel):
     tool_calls: list[_Call] | None = None
     observation: _Observation | None = None
     is_copied_context: bool | None = None
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] | None = None
 
-    def refuse_undemonstrable(self) -> None:
-        """Raise ``UsageError`` if the agent did not take this step here, or wrote what no action can repeat."""
+    def refuse_undemonstrable(self, ours: bool) -> None:
+        """Raise ``UsageError`` if the agent did not take this step here, or wrote what no action can repeat.
+
+        Args:
+            ours: whether ``extra`` says what Turnwise writes there.
+        """
         if self.source == "agent" and self.is_copied_context:
             raise UsageError(f"step {self.step_id} is copied context: the agent did not take it here")
-        if "problem" in self.extra or any("arguments" in call.extra for call in self.tool_calls or ()):
+        extras = [each.extra or {} for each in self.tool_calls or ()]
+        if ours and ("problem" in (self.extra or {}) or any("arguments" in extra for extra in extras)):
             raise UsageError(f"step {self.step_id} is an action that the environment could not read")
 
 
@@ -72,11 +77,12 @@ def chat_line(data: Mapping[str, Any]) -> dict[str, Any]:
         pydantic.ValidationError: The trajectory does not have ATIF's form.
     """
     trajectory = _Trajectory.model_validate(data)
-    steps = [step for step in trajectory.steps if step.extra.get("sent") is not False]
-    for step in steps:
-        step.refuse_undemonstrable()
     extra = trajectory.extra or {}
-    if "outcome" in extra and "success" not in extra:
+    ours = {"env", "outcome"} <= extra.keys()
+    steps = [step for step in trajectory.steps if not ours or (step.extra or {}).get("sent") is not False]
+    for step in steps:
+        step.refuse_undemonstrable(ours)
+    if ours and "success" not in extra:
         raise UsageError(f"the episode has no score (outcome {extra['outcome']}), so it demonstrates nothing")
     line: dict[str, Any] = {"messages": [message for step in steps for message in _messages(step)]}
     known: dict[str, Any] = {name: extra[name] for name in ("env", "task", "success", "reward") if name in extra}

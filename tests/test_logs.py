@@ -330,7 +330,9 @@ def test_wrong_options_are_one_line(words: tuple[str, ...], said: str) -> None:
     assert (done.returncode, done.stderr) == (2, f"turnwise: {said}\n")
 
 
-@pytest.mark.parametrize("text", ["Authorization: ApiKey abcdefghij1", "my-api_key=abcdefghij", "secret: 'abcdefghij'"])
+@pytest.mark.parametrize(
+    "text", ["Authorization: ApiKey abcdefghij1", "my-api_key=abcdefghij", "secret: 'abcdefghij'", "passwd=abcdefghij"]
+)
 def test_credentials_of_many_forms_are_masked(text: str) -> None:
     assert "abcdefghij" not in without_secrets(f"POST failed, {text}")
 
@@ -338,6 +340,12 @@ def test_credentials_of_many_forms_are_masked(text: str) -> None:
 def test_a_long_text_that_an_agent_wrote_is_masked_in_linear_time() -> None:
     for hostile in ("a-" * 200_000, "api-key" * 50_000, "sk-" * 100_000):  # by backtracking, hours
         without_secrets(hostile)
+
+
+def test_the_value_of_a_secret_option_in_a_command_is_masked() -> None:
+    assert masked({"command": ["run", "--api-key", "abc", "--steps", "3"]}) == {
+        "command": ["run", "--api-key", "***", "--steps", "3"]
+    }
 
 
 def test_everything_below_a_secret_name_is_masked() -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall, call_text
+from ..envs.step import CHANGES
 from ..errors import ModelError, StoreError
 from ..evals.sample_episodes import IMAGES
 from ..inference.token_text import TokenTexts
@@ -27,6 +28,7 @@ from .learned import Learned
 NOTHING_LEARNED = Learned()
 LONGEST_TEXT = 20_000
 """Most characters of one text that are sent with an episode; the rest is sent on request."""
+LONGEST_CHANGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +145,17 @@ def _turn(turn: Turn, number: int, texts: TokenTexts | None, learner: Learned) -
         "truncated": turn.truncated,
         "finish": turn.finish,
         "seconds": [turn.seconds_policy, turn.seconds_env],
+        "changes": _changes(turn.info.get(CHANGES)),
         "records": _text(json.dumps(dict(turn.info), indent=1), f"{at}.records") if turn.info else None,
         "prompt_tokens": len(turn.prompt_ids),
         "tokens": tokens | learner.tokens(number, turn) if tokens is not None else None,
         "value": learner.value(number),
     }
+
+
+def _changes(recorded: Any) -> list[str]:
+    """Return the rows of the world that a turn changed, one line each; an author's entry of another form is none."""
+    return [str(line)[:LONGEST_CHANGE] for line in recorded] if isinstance(recorded, list | tuple) else []
 
 
 def _tokens(turn: Turn, texts: TokenTexts | None) -> dict[str, Any] | None:

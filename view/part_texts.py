@@ -21,6 +21,8 @@ from pyarrow import compute
 from ..errors import StoreError
 
 END, TOOL = b"\xff", b"\xfe"
+SAME = tuple((form.encode(), form.casefold().encode()) for form in "ςµϐϑϕϖϰϱϵ")
+"""Second lower-case forms of characters, and the usual ones, of as many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,21 @@ class PartTexts:
 def text_pattern(text: str) -> bytes:
     """Return the pattern of a text in any case; a text that UTF-8 cannot represent is nowhere."""
     try:
-        return bytes(compute.utf8_lower(pa.scalar(text)).as_buffer())
+        return _usual(bytes(compute.utf8_lower(pa.scalar(text)).as_buffer()))
     except UnicodeEncodeError:
         return TOOL + TOOL
 
 
 def tool_pattern(name: str) -> bytes:
     """Return the pattern of a call of the tool with exactly this name."""
-    return TOOL + name.encode(errors="replace") + END
+    return _usual(TOOL + name.encode(errors="replace") + END)
+
+
+def _usual(text: bytes) -> bytes:
+    """Replace the second forms of characters, as in a word that ends in a sigma."""
+    for form, usual in SAME:
+        text = text.replace(form, usual)
+    return text
 
 
 def read_texts(file: Path) -> PartTexts:
@@ -103,7 +112,7 @@ def _joined(table: pa.Table, count: int) -> PartTexts:
     offsets = np.searchsorted(row_N[order_N], np.arange(count + 1)).astype(np.int32)
     ordered = pa.concat_arrays(texts).take(pa.array(order_N))
     joined = compute.binary_join(pa.ListArray.from_arrays(pa.array(offsets), ordered), END)
-    data = b"".join(joined.to_pylist())
+    data = _usual(b"".join(joined.to_pylist()))
     return PartTexts(data, np.cumsum(compute.binary_length(joined).to_numpy(), dtype=np.int64).tolist())
 
 

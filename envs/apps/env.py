@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -22,12 +22,12 @@ from ...tasks.rng import Rng, stable_hash
 from ...tasks.rows.expected import Reason
 from ...tasks.rows.judge import Ending, judge
 from ...tasks.score import Score
-from ..base import NearMiss
+from ..base import NearMiss, Stepped
 from ..contract import Contract
 from ..fork import Forks
 from ..messages import ActionLike, ObservationLike
 from ..program.env import ProgramEnv
-from ..step import Step
+from ..step import CHANGES, Step
 from ..toolenv import ToolEnv
 from ..tools import Tool, tool
 from .attacks import attacks_on
@@ -223,6 +223,10 @@ class AppsByCalls(ToolEnv[AppTask]):
         """Score the rows that had to change, those that must not change, and the way in which the episode ended."""
         assert self.work is not None
         return judge(self.work, self.world.changes(), self.ending, IDLE, violations(self.work, self.heard, self.ending))
+
+    def _stepped(self, step: Step) -> Stepped:
+        changes = self.world.latest()
+        return super()._stepped(replace(step, info={**step.info, CHANGES: changes}) if changes else step)
 
     # -- for certification, demonstrations and forks ----------------------------------------------------------------
 

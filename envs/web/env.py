@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -20,10 +20,11 @@ from ...tasks.web.simulators.accounts import account_of
 from ...tasks.web.simulators.catalogue import IDLE, SITES
 from ...tasks.web.simulators.sites import Sites, host_of
 from ...tasks.web.templates.task import WebTask
-from ..base import NearMiss
+from ..base import NearMiss, Stepped
 from ..contract import Contract
 from ..fork import Forks
 from ..messages import ActionLike, ObservationLike, ToolCall
+from ..step import CHANGES, Step
 from .attacks import attacks_on
 from .browser import Browser, Wanted
 from .html.browser import HtmlBrowser
@@ -179,6 +180,10 @@ class WebEnv(RecordedTools[WebTask]):
         if ending is not None and ending.reason is not None and self.work.refusal is not None:
             ending = Ending(reason=self.work.refusal.reason, evidence=ending.evidence)
         return judge(self.work, self.sites.changes(), ending, IDLE, violations)
+
+    def _stepped(self, step: Step) -> Stepped:
+        changes = self.sites.latest()
+        return super()._stepped(replace(step, info={**step.info, CHANGES: changes}) if changes else step)
 
     # -- for certification, demonstrations and forks ----------------------------------------------------------------
 

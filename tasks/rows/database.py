@@ -69,6 +69,7 @@ class Database:
 
     def __init__(self, image: bytes | None = None) -> None:
         self._first: dict[tuple[str, int], Row | None] = {}
+        self._lately: dict[tuple[str, int], Row | None] = {}
         self._known: tuple[int, tuple[Change, ...]] | None = None
         # Used by one thread at a time: an environment may be stepped from another than the one that made it.
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -101,6 +102,7 @@ class Database:
         cursor = self._connection.execute(f"INSERT INTO {table} ({names}) VALUES ({holes})", tuple(columns.values()))
         assert cursor.lastrowid is not None
         self._first.setdefault((table, cursor.lastrowid), None)
+        self._lately.setdefault((table, cursor.lastrowid), None)
         return cursor.lastrowid
 
     def update(self, table: str, id: int, **columns: Any) -> None:
@@ -150,7 +152,7 @@ class Database:
     def fork(self) -> Self:
         """Return an independent database with the same rows and the same history."""
         clone = type(self)(self.image())
-        clone._first = dict(self._first)
+        clone._first, clone._lately = dict(self._first), dict(self._lately)
         return clone
 
     def close(self) -> None:
@@ -168,25 +170,35 @@ class Database:
 
     def forget(self) -> None:
         """Make the current state the initial one."""
-        self._first, self._known = {}, None
+        self._first, self._lately, self._known = {}, {}, None
+
+    def latest(self) -> tuple[Change, ...]:
+        """Return every row that differs from its state at the previous call, or at the beginning, by table and id."""
+        lately, self._lately = self._lately, {}
+        return self._compared(lately)
 
     def changes(self) -> tuple[Change, ...]:
         """Return every row that differs from its initial state, by table and id."""
         if self._known is not None and self._known[0] == self.writes:
             return self._known[1]
+        self._known = self.writes, self._compared(self._first)
+        return self._known[1]
+
+    def _compared(self, earlier: Mapping[tuple[str, int], Row | None]) -> tuple[Change, ...]:
         found = []
-        for (table, id), before in sorted(self._first.items(), key=lambda item: item[0]):
+        for (table, id), before in sorted(earlier.items(), key=lambda item: item[0]):
             after = self.row(f"SELECT * FROM {table} WHERE id = ?", id)
             if before != after:
                 found.append(Change(table, id, before, after))
-        self._known = self.writes, tuple(found)
-        return self._known[1]
+        return tuple(found)
 
     def _note(self, table: str, id: int) -> None:
-        if (table, id) not in self._first:
+        key = (table, id)
+        if key not in self._first or key not in self._lately:
             row = self.row(f"SELECT * FROM {table} WHERE id = ?", id)
             if row is not None:
-                self._first[table, id] = row
+                self._first.setdefault(key, row)
+                self._lately.setdefault(key, row)
 
     @cached_property
     def tables(self) -> tuple[str, ...]:

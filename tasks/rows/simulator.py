@@ -11,6 +11,8 @@ from .database import Change, Database
 from .known import put_back
 
 S = TypeVar("S", bound="Simulator")
+MOST_CHANGES = 50
+"""Changed rows of one turn that are recorded by name; of more, only the number is."""
 
 
 class Simulator:
@@ -64,6 +66,15 @@ class Simulation(Generic[S]):
         if its id is never shown."""
         keys = {table: key for simulator in self.simulators for table, key in simulator.keys.items()}
         return put_back(self.db.changes(), keys)
+
+    def latest(self) -> list[str]:
+        """Return a line for each row that differs since the previous call, for the records of a turn.
+
+        A line has no values: a world may hold what the agent has to find, and clients of a server read the records.
+        """
+        changes = [str(change) for change in self.db.latest()]
+        left = len(changes) - MOST_CHANGES
+        return [*changes[:MOST_CHANGES], *([f"{left} more"] if left > 0 else [])]
 
     def fork(self) -> Self:
         """Return an independent simulation in the same state, with a copy of the database."""

@@ -26,7 +26,13 @@ def test_scripted_agents_by_name(spec: str, kind: type) -> None:
 def test_mixtures_may_name_several_skills() -> None:
     agent = agent_from("mixed:0,0.5,1")
     assert isinstance(agent, MixedAgent)
-    assert agent.skills == (0.0, 0.5, 1.0)
+    assert (agent.skills, agent.habits) == ((0.0, 0.5, 1.0), 0.0)
+
+
+def test_a_mixture_may_have_habits() -> None:
+    agent = agent_from("mixed:0.45,0.55,habits=0.25")
+    assert isinstance(agent, MixedAgent)
+    assert (agent.skills, agent.habits) == ((0.45, 0.55), 0.25)
 
 
 @pytest.fixture
@@ -70,6 +76,9 @@ def test_wrong_imports_say_what_is_wrong(module: str, name: str, message: str) -
         ("oracel", "use oracle, random, null"),
         ("mixed:high", "a skill must be a number"),
         ("mixed:1.5", "probabilities in"),
+        ("mixed:0.5,habits=often", "and so must habits, which come last"),
+        ("mixed:habits=0.5", "and so must habits, which come last"),
+        ("mixed:0.5,habits=2", "habits 2.0 must be a share"),
         ("http://127.0.0.1:9", "http://127.0.0.1:9 cannot be reached"),
         ("http://", "must look like http://host:port"),
         ("http://127.0.0.1:9,http://127.0.0.1:9", "name each server once"),

@@ -128,6 +128,13 @@ def test_a_teacher_is_trained_before_its_student_and_named_in_its_settings(plan:
     assert f'algorithm.teacher="root/{teacher.folder}/run/model"' in words
 
 
+def test_data_are_played_for_whoever_starts_from_a_learner_of_them(small: Path) -> None:
+    small.write_text(SMALL + '[[learner]]\nname = "alone"\nscript = "loop"\n')
+    study = load_study(str(small))
+    assert all(map(study.reads_data, ("bc", "fast", "turns"))), "a clone that was lost is trained again"
+    assert not study.reads_data("alone")
+
+
 def test_noise_has_the_size_of_the_critics_advantages_and_not_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     controls = importlib.import_module("study_controls")
     true_B = torch.linspace(-1, 5, 4000)
@@ -372,6 +379,7 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     assert "| bc | – | 2 |" in text
     assert "| fast | 0.00" in text
     assert "| bc, blind | – | 2 |" in text
+    assert "of return to bc (2 seeds; " in text
     assert "| oracle | – | 2 |" in text
     assert (docs / "results-small.png").stat().st_size > 1000
     small.write_text(small.read_text().replace("group_size = 2", "group_size = 4").replace("batch = 16", "batch = 8"))

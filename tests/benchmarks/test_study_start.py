@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import re
 import sys
@@ -39,6 +40,22 @@ class Hotter(tw.TurnEnv):
         return str(self.number)
 
 
+class Priced(Hotter):
+    """The same game, where every turn costs, and success pays nothing."""
+
+    price = 1.0
+
+    def act(self, action: tw.Action) -> Any:
+        found = super().act(action)
+        return dataclasses.replace(found, reward=-self.price)
+
+
+class Dear(Priced):
+    """The same for ten times the price."""
+
+    price = 10.0
+
+
 TASKS = [tw.TaskSpec("Hotter", seed=seed) for seed in range(16)]
 
 
@@ -70,8 +87,9 @@ def counting(context: Any) -> Any:
     return lambda text: str(next(numbers))
 
 
-def measured(start: Any, policy: Any, tasks: Any = TASKS) -> Any:
-    return start.measure_start(Hotter, lambda _: FunctionAgent(factory=policy), OracleAgent(), tasks, attempts=2)
+def measured(start: Any, policy: Any, tasks: Any = TASKS, game: type[tw.TurnEnv] = Hotter) -> Any:
+    tasks = [dataclasses.replace(task, family=game.__name__) for task in tasks]
+    return start.measure_start(game, lambda _: FunctionAgent(factory=policy), OracleAgent(), tasks, attempts=2)
 
 
 def test_a_policy_that_reads_earns_more_than_its_blind_twin(start: Any) -> None:
@@ -87,6 +105,18 @@ def test_a_policy_that_does_not_read_is_refused(start: Any) -> None:
     assert found.reads == 0, "other answers change nothing that it does"
     (fault, *_) = found.faults(importlib.import_module("study_config").StartConfig())
     assert "it does not read" in fault
+
+
+def test_reading_is_measured_in_what_the_study_pays(start: Any) -> None:
+    cheap, dear = measured(start, halving, game=Priced), measured(start, halving, game=Dear)
+    plays = cheap.plays["T=1"], cheap.plays["blind"]
+    assert cheap.reads == pytest.approx(plays[0].reward - plays[1].reward), "turns that reading saves"
+    assert 0 < cheap.low < cheap.reads < cheap.high
+    assert [dear.reads, dear.low, dear.high] == pytest.approx([10 * cheap.reads, 10 * cheap.low, 10 * cheap.high])
+    assert (dear.low > 0) == (cheap.low > 0), "no verdict depends on the unit"
+    blind = measured(start, counting, game=Priced)
+    assert blind.reads == 0
+    assert "difference 0.00 of return" in blind.faults(importlib.import_module("study_config").StartConfig())[0]
 
 
 def test_what_the_shadow_shows_is_another_tasks_and_what_it_pays_is_its_own(start: Any) -> None:

@@ -94,6 +94,7 @@ def test_mistakes_are_one_line(run: Run, api: FakeApi, words: list[str], said: l
 def test_data_from_an_api_is_a_store_like_any_other(run: Run, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     run("data", "guess.py", "-p", "oracle", "--skills", "1").refused("not both")
+    run("data", "guess.py", "-p", "oracle", "--habits", "0.5").refused("use --habits or --policy, not both")
     ran = run("data", "guess.py", "-p", "openai:gpt-4o", "-n", "4", "--out", "runs/d", "--price", "1,1")
     assert ran.code == 0, ran.err
     assert pq.read_table("runs/d").num_rows == 4, "what is kept of the API is no part of the store"

@@ -262,6 +262,12 @@ def test_data_makes_demonstrations(run: Run) -> None:
     assert len({episode.task.digest for episode in episodes}) == 10
 
 
+def test_data_takes_habits(run: Run) -> None:
+    ran = run("data", "guess.py", "-n", "2", "--skills", "1", "--habits", "1", "--out", "runs/data")
+    assert ran.code == 0, ran.err
+    assert not all(episode.success for episode in load_episodes("runs/data")), "the oracle is never asked"
+
+
 def test_eval_lists_its_settings(run: Run) -> None:
     ran = run("eval", "--settings")
     assert ran.code == 0, ran.err

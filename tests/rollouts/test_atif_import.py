@@ -80,6 +80,13 @@ def test_a_file_of_another_program_is_a_successful_demonstration(tmp_path: Path,
     assert (episode.success, episode.total_reward) == (True, 1.0)
 
 
+def test_what_others_write_in_extra_says_nothing(tmp_path: Path) -> None:
+    steps = [{**step, "extra": {"problem": "hard", "sent": False}} for step in HARBOR["steps"]]
+    steps[2]["tool_calls"] = [{**HARBOR["steps"][2]["tool_calls"][0], "extra": None}]
+    foreign = {**HARBOR, "steps": steps, "extra": {"outcome": "fine"}}
+    assert [imported(tmp_path / "t.jsonl", each) for each in (foreign,)] == [imported(tmp_path / "t.jsonl", HARBOR)]
+
+
 @pytest.mark.parametrize(
     ("trajectory", "said"),
     [

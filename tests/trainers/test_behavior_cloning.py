@@ -112,6 +112,20 @@ def test_demonstrations_of_another_count_are_refused_with_a_way_to_start_over(tm
     assert len(load_episodes(played)) == 6
 
 
+def test_demonstrators_may_have_habits_which_make_other_demonstrations(tmp_path: Path) -> None:
+    shown = {"count": 6, "skills": [1.0]}
+    for habits in (0.0, 1.0):
+        folder = tmp_path / f"run-{habits}"
+        settings = small.cloning(folder, nano={"context_length": 8}, demonstrations=shown | {"habits": habits})
+        with pytest.raises(UsageError, match="context holds"):  # dies after it played, before it learned
+            small.clone(settings)
+    plain, habitual = (load_episodes(tmp_path / f"run-{habits}" / "demonstrations") for habits in (0.0, 1.0))
+    assert all(episode.success for episode in plain)
+    assert not all(episode.success for episode in habitual), "the oracle is never asked"
+    with pytest.raises(StoreError, match="belongs to another run"):
+        small.clone(small.cloning(tmp_path / "run-1.0", nano={"context_length": 8}, demonstrations=shown))
+
+
 def test_a_store_that_is_damaged_is_not_told_to_be_of_another_run(tmp_path: Path) -> None:
     played = tmp_path / "run" / "demonstrations"
     played.mkdir(parents=True)

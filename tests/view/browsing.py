@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import turnwise as tw
+from turnwise.envs.step import CHANGES
 from turnwise.envs.web.chromium.launch import executable
 from turnwise.errors import UsageError
 from turnwise.tasks.spec import TaskSpec
@@ -66,7 +67,7 @@ def browsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = build(tmp_path_factory.mktemp("browser") / "runs")
     seen = tw.Observation((said("user", MARKUP, tw.ImagePart(PNG)), said("tool", MARKUP, name=MARKUP)))
     call = tw.ToolCall("tool<b>", {"x": MARKUP})
-    acted = tw.Turn(seen, tw.Action(MARKUP, (call,)), 1.0, terminated=True, thoughts=MARKUP)
+    acted = tw.Turn(seen, tw.Action(MARKUP, (call,)), 1.0, terminated=True, thoughts=MARKUP, info={CHANGES: [MARKUP]})
     long = turn("go", see="y" * 50_000 + "END", last=True)
     many = turn("go " * 130_000, last=True)
     store(root / "many tokens" / "episodes", [episode("wide", turns=[many])])

@@ -193,6 +193,7 @@ def test_hostile_text_is_shown_and_never_runs(visit: Open) -> None:
     assert page.locator("main script, main b:text-is('bold'), main img[src='x']").count() == 0
     shown = page.inner_text(".message.user pre")
     assert "<script>window.owned=1</script>" in shown, "it is text"
+    assert "<script>window.owned=1</script>" in page.inner_text("[aria-label='Rows changed in this turn']")
     assert "⟨U+202E⟩" in shown, "a change of direction is visible"
     assert "␛[31m" in shown, "an escape is visible"
     assert page.evaluate("document.querySelector('.message img').naturalWidth") == 1, "the screenshot is loaded"

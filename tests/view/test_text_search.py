@@ -49,6 +49,12 @@ EPISODES = st.lists(
 )
 
 
+def test_both_forms_of_a_letter_are_one(tmp_path: Path) -> None:
+    store(tmp_path, [spoken("greek", ["ΟΔΟΣ"], ["5 µm"], [], ""), spoken("other", ["οδ"], ["mm"], [], "")])
+    for text in ("οδος", "ΟΔΟΣ", "οδοσ", "ΜM", "µm", "μm"):
+        assert found(tmp_path, Searcher(), text=text) == {"greek"}, text
+
+
 @pytest.mark.slow
 @given(made=EPISODES, wanted=WORDS.filter(bool))
 def test_any_text_is_found_where_it_is_and_nowhere_else(

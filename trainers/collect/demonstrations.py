@@ -40,6 +40,8 @@ class DemonstrationConfig(Config):
     """Each episode draws one of these: the share of its turns that the oracle takes; the others are random."""
     weights: list[float] | None = None
     """Relative frequency of each skill (default: equal)."""
+    habits: float = pydantic.Field(default=0.0, ge=0, le=1)
+    """Share of messages at which all demonstrators make the same mistake whenever they read them."""
     only_success: bool = False
     """Keep solved episodes only (filtered behavior cloning)."""
     top: float = pydantic.Field(default=1.0, gt=0, le=1)
@@ -57,7 +59,7 @@ async def play(
     Raises:
         StoreError: the folder has demonstrations by other settings, or is not a writable store.
     """
-    agent = MixedAgent(config.skills, config.weights)
+    agent = MixedAgent(config.skills, config.weights, config.habits)
     run = {
         "env": pool.env_id,
         "env_kwargs": dict(pool.env_kwargs),
@@ -66,6 +68,8 @@ async def play(
         "weights": config.weights,
         "tasks": stable_hash(*(task.digest for task in tasks)).hex()[:16],
     }
+    if config.habits:  # left out if 0, so that earlier stores can grow
+        run["habits"] = config.habits
     with _opened(folder, run) as store:
         async with aclosing(record_episodes(pool, agent, tasks, store, options=options)) as episodes:
             async for _ in episodes:

@@ -49,26 +49,31 @@ def main(name: str, patience: float) -> None:
     with os.fdopen(os.dup(0), encoding="utf-8") as lines:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)  # so that no process of the tracker's package reads these lines, or keeps the pipe open
-        code = _track(name, lines)
+        ended = _track(name, lines)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # threads that a package left behind must not hold up the end of the run
+    if not ended:  # the run may be dead, and then no other process ends what the package started
+        _end_group()
+    os._exit(0)  # threads that a package left behind must not hold up the end of the run
 
 
-def _track(name: str, lines: IO[str]) -> int:
+def _track(name: str, lines: IO[str]) -> bool:
+    """Pass all lines on; return whether the last one ended the run, and the tracker took them."""
+    said = False
     try:
         tracker = tracker_for(name)(TrackedRun(**json.loads(lines.readline())))
         for line in lines:
             entry: dict[str, Any] = json.loads(line)
             if not entry:
+                said = True
                 break
             step = entry.pop("step")
             tracker.log(step, {series(name): value for name, value in entry.items() if value is not None})
         tracker.close()
     except BaseException as error:
         print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)  # one line, the last of the log
-        return 1
-    return 0
+        return False
+    return said
 
 
 def _outlive(parent: int, patience: float) -> None:
@@ -76,4 +81,9 @@ def _outlive(parent: int, patience: float) -> None:
     while os.getppid() == parent:
         time.sleep(WAIT)
     time.sleep(patience)
-    os._exit(1)
+    _end_group()
+
+
+def _end_group() -> None:
+    """End this process and those that the tracker's package started, which a living run would end."""
+    os.killpg(os.getpgrp(), signal.SIGKILL)

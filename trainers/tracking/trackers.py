@@ -71,15 +71,18 @@ class TrackerProcess:
         self.name = name
         self._pending = bytearray()
         self._process: subprocess.Popen[bytes] | None = None
+        self._begins = 0
         self._log = Path(run.folder, FOLDER, f"{name}.log")
         module, extra = PACKAGES[name]
         if not _installed(module):
             self._warn(f"{module} is not installed: pip install 'turnwise[{extra}]'")
             return
-        command = [sys.executable, "-c", CHILD.format(path=sys.path, name=name, wait=patience)]
+        path = [each for each in sys.path if isinstance(each, str)]  # Python ignores others, which have no literal
+        command = [sys.executable, "-c", CHILD.format(path=path, name=name, wait=patience)]
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             with self._log.open("ab") as log:
+                self._begins = log.tell()  # an earlier start may have written before
                 self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
@@ -121,7 +124,7 @@ class TrackerProcess:
     def lost(self) -> bool:
         """Whether there is no process any more; log a warning the first time."""
         if self._process is not None and self._ended():
-            self._release()
+            self._release(otherwise="it ended before the run")
         return self._process is None
 
     def conclude(self) -> None:
@@ -141,8 +144,13 @@ class TrackerProcess:
         except ChildProcessError:  # someone else waited for it
             return True
 
-    def _release(self, reason: str = "") -> None:
-        """End the process, also those that its package started, and warn of a reason or of a failure."""
+    def _release(self, reason: str = "", otherwise: str = "") -> None:
+        """End the process, also those that its package started, and warn of a reason or of a failure.
+
+        Args:
+            reason: cause of giving it up; empty if it ended by itself.
+            otherwise: reason to warn of if it ended by itself, without a failure.
+        """
         process, self._process = self._process, None
         self._pending.clear()
         if process is not None:
@@ -154,6 +162,7 @@ class TrackerProcess:
                     process.stdin.close()
             if code:
                 reason = reason or self._last_words() or f"it ended with code {code}"
+            reason = reason or otherwise
         if reason:
             self._warn(f"{reason[:LONGEST]} ({self._log})")
 
@@ -163,7 +172,7 @@ class TrackerProcess:
 
     def _last_words(self) -> str:
         with suppress(OSError):
-            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            lines = self._log.read_bytes()[self._begins :].decode(errors="replace").strip().splitlines()
             return lines[-1] if lines else ""
         return ""
 

@@ -54,6 +54,19 @@ def test_a_question_is_answered_by_looking() -> None:
     assert info["score"].checks == {"finished": True, "answer": True}
 
 
+def test_each_turn_records_the_rows_that_it_changed() -> None:
+    env = opened(template="mail_star_unread_of", level=1)
+    over, seen = False, []
+    while not over:
+        _, _, terminated, truncated, info = env.step(env.oracle())
+        over = terminated or truncated
+        assert info.get("changes", ["some"]), "a turn without changes has no entry"
+        seen += info.get("changes", [])
+    starred = [line for line in seen if "starred" in line]
+    assert starred
+    assert all(line.startswith("messages ") for line in starred), starred
+
+
 def test_an_app_wants_its_password_and_a_session_ends() -> None:
     env = opened(template="mail_star_unread_of", level=4)
     assert "401" in called(env, "mail_list_folder")

@@ -85,6 +85,18 @@ def written(db: Database, before: dict[tuple[str, int], Row], write: tuple[str, 
     return copy.deepcopy(db) if kind == "fork" else db
 
 
+@given(st.lists(st.tuples(WRITES, st.booleans()), max_size=14))
+def test_latest_changes_are_those_since_it_was_asked(writes: list[tuple[tuple[str, str, int, str, Any], bool]]) -> None:
+    db = started()
+    before = since = everything(db)
+    for write, asked in writes:
+        db = written(db, before, write)
+        if asked:
+            latest = {(one.table, one.id, repr((one.before, one.after))) for one in db.latest()}
+            assert latest == compared(since, db), write
+            since = everything(db)
+
+
 @given(st.lists(WRITES, max_size=14))
 def test_what_is_tracked_is_what_a_comparison_finds(writes: list[tuple[str, str, int, str, Any]]) -> None:
     db = started()

@@ -74,19 +74,34 @@ def test_a_tracker_that_ends_is_one_warning(
     assert "wandb.log" in said, "it names the log"
 
 
+def test_a_tracker_that_leaves_during_the_run_is_one_warning(
+    tmp_path: Path, wandb: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    wandb("import os\nos._exit(0)\n")
+    with Trackers.start(TrackingConfig(to=["wandb"]), tmp_path, {}) as trackers:
+        while not caplog.records:
+            trackers.log(1, {"loss": 1.0})
+            time.sleep(0.01)
+    assert "it ended before the run" in warned(caplog)
+
+
 def test_nothing_that_a_tracker_started_is_left(tmp_path: Path, wandb: Any) -> None:
     folder = wandb(LINGERS)
     written(tmp_path / "run", TrackingConfig(to=["wandb"]))
-    pid = int((folder / "pid").read_text())
+    assert gone(int((folder / "pid").read_text()))
+
+
+def gone(pid: int) -> bool:
+    """Wait until a process ended; ``False`` if it does not."""
     for _ in range(1000):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
-            return
+            return True
         if state == "Z":  # dead; its new parent has not noticed yet
-            return
+            return True
         time.sleep(0.01)
-    pytest.fail(f"process {pid} is still there")
+    return False
 
 
 def test_a_missing_package_is_one_warning_that_names_the_extra(
@@ -160,6 +175,29 @@ def test_a_tracker_outlives_a_killed_run_only_to_finish(tmp_path: Path, wandb: A
             return
         time.sleep(0.01)
     pytest.fail(f"it did not finish the run: {fake_packages.calls(folder)}")
+
+
+def test_what_a_tracker_started_ends_with_a_killed_run(tmp_path: Path, wandb: Any) -> None:
+    folder = wandb(fake_packages.WANDB + LINGERS.replace("raise", "#"))
+    pid = os.fork()
+    if not pid:  # the run
+        Trackers.start(TrackingConfig(to=["wandb"], patience=1), tmp_path / "run", {})
+        while not (folder / "pid").exists() or not (folder / "pid").read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    assert gone(int((folder / "pid").read_text()))
+
+
+def test_a_warning_does_not_repeat_an_earlier_starts_words(
+    tmp_path: Path, wandb: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = wandb(FAILS)
+    written(tmp_path / "run", TrackingConfig(to=["wandb"]))
+    caplog.clear()
+    fake_packages.write(folder, "wandb", SWALLOWS)
+    written(tmp_path / "run", TrackingConfig(to=["wandb"]))
+    assert "code -9" in warned(caplog)
 
 
 @pytest.mark.slow

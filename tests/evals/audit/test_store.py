@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from turnwise.envs.messages import Action, Observation, message
-from turnwise.evals.audit import Audit, audit
+from turnwise.evals.audit.checks import Audit, audit
 from turnwise.rollouts.episode import UNANSWERED, Episode, Fork, Outcome, Turn
 from turnwise.rollouts.store import EpisodeStore
 from turnwise.tasks.score import Score
 from turnwise.tasks.spec import TaskSpec
 
-from ..commands.conftest import run  # noqa: F401 - a fixture
+from ...commands.conftest import run  # noqa: F401 - a fixture
 
 Run = Callable[..., Any]
 
@@ -76,12 +76,12 @@ PLANTED = {
     "a score despite a failure": (
         [*HEALTHY, replace(played(77), turns=(UNANSWERED_TURN, *HEALTHY[3].turns[1:]))],
         "zeros",
-        "1 episodes are scored although the infrastructure failed",
+        "1 episodes are scored although they failed (1 the infrastructure failed in a step); 0 of them",
     ),
     "a failure with a score": (
         [*HEALTHY, replace(broken(78), score=Score(success=False))],
         "zeros",
-        "1 episodes have a score although their outcome has none: e78",
+        "1 episodes are scored although they failed (1 EnvironmentDiedError); 1 of them count as zero: e78",
     ),
 }
 
@@ -114,8 +114,9 @@ def test_bias_by_time_level_and_length_is_reported() -> None:
     texts = [finding.text for finding in found.findings]
     assert found.passed
     assert names(found, faults=False) == ["bias", "bias", "length"]
-    assert "failed episodes took 20 s (median)" in texts[0]
-    assert "the infrastructure failed in 50.0% of level 2 and 0.0% of level 1" in texts[1]
+    assert "failed episodes took 20 s (median), scored ones 1 s" in texts[0]
+    assert "42.9% of slow and 0.0% of fast ones failed (difference +43 points, 95 % interval" in texts[0]
+    assert "50.0% of level 2 failed and 0.0% of level 1" in texts[1]
     assert "solved episodes have 2.0 turns, unsolved ones 6.0" in texts[2]
 
 
