@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from .base import TurnEnv
+from .harbor.address import SCHEME, folder_of, is_harbor
 from .registry import GROUP, entries, find, register
 from .remote.address import is_openenv, is_remote
 
@@ -22,7 +23,7 @@ def environment(text: str) -> str:
     ``my_env.py`` is imported, and stands for the one environment that it registers; ``my_env.py:demo/Mine-v0`` for
     this one of several. ``my_env``, a folder such as ``turnwise new`` writes, stands for the environment that its
     ``pyproject.toml`` declares, installed or not. Anything else is an id, also ``turnwise://host:port/ID``
-    or ``openenv://host:port``.
+    or ``openenv://host:port``. ``harbor:PATH`` is the id of a folder of Harbor tasks.
 
     Args:
         text: an id, a file, or a folder; with ``:ID`` after it where there are several.
@@ -33,6 +34,8 @@ def environment(text: str) -> str:
     """
     if is_remote(text) or is_openenv(text):
         return find(text).id
+    if is_harbor(text):
+        return f"{SCHEME}{folder_of(text)}"  # runs record the id, and other processes have other working directories
     place, colon, id = text.partition(":")
     path = Path(place)
     if path.suffix != ".py" and not (path / "pyproject.toml").is_file():

@@ -19,6 +19,7 @@ from gymnasium.envs.registration import registry as gymnasium_registry
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .adapters.peers import PEERS, Peer, peer_of
 from .author_line import at, author_line
+from .harbor.address import folder_of, is_harbor
 from .remote.address import is_openenv, is_remote, meant_as_remote, openenv_place, remote_id
 
 if TYPE_CHECKING:
@@ -122,16 +123,8 @@ def make(
     from .base import TurnEnv  # here, since every process reads the ids, and few make an environment
 
     entry = find(id)
-    if is_remote(id):
-        from .remote.env import remote_env  # a client of WebSockets, which nothing else here needs
-
-        return _wrapped(remote_env(id, **kwargs), wrappers, turn_limit)
-    if is_openenv(id):
-        from .openenv.env import openenv
-
-        return _wrapped(openenv(id, **kwargs), wrappers, turn_limit)
-    if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
-        raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")
+    if (maker := _maker_of(id)) is not None:
+        return _wrapped(maker(id, **kwargs), wrappers, turn_limit)
     try:
         with warnings.catch_warnings():
             # Versions of an id live side by side here: an older one is a choice, not an oversight.
@@ -157,6 +150,23 @@ def make(
     if not isinstance(env.unwrapped, TurnEnv):
         raise ContractError(f"{id} is a {type(env.unwrapped).__name__}, not a turnwise.TurnEnv")
     return _wrapped(env, wrappers, turn_limit)
+
+
+def _maker_of(id: str) -> Callable[..., TurnEnv] | None:
+    """Return what creates the environment of an id that names a place; ``None`` for other ids."""
+    if is_remote(id):
+        from .remote.env import remote_env  # a client of WebSockets, which nothing else here needs
+
+        return remote_env
+    if is_openenv(id):
+        from .openenv.env import openenv
+
+        return openenv
+    if is_harbor(id):
+        from .harbor.env import harbor
+
+        return harbor
+    return None
 
 
 def _wrapped(env: Any, wrappers: Sequence[Callable[[TurnEnv], Any]], turn_limit: int | None) -> TurnEnv:
@@ -188,6 +198,8 @@ def _failed(id: str, error: Exception) -> EnvironmentFailedError:
 def find(id: str) -> Entry:
     """Return the entry of an id. It contacts no server, also for ``turnwise://host:port/ID`` and ``openenv://host:port``.
 
+    ``harbor:PATH`` names a folder of Harbor tasks.
+
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
     """
@@ -198,6 +210,8 @@ def find(id: str) -> Entry:
     if is_openenv(id):
         address, _ = openenv_place(id)
         return Entry(id, "turnwise.envs.openenv.env:openenv", source=str(address))
+    if is_harbor(id):
+        return Entry(id, "turnwise.envs.harbor.env:HarborEnv", {"path": str(folder_of(id))}, source="harbor")
     if not isinstance(id, str):
         raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:

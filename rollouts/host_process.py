@@ -20,6 +20,7 @@ import cloudpickle
 import pydantic
 
 from ..envs.base import TurnEnv
+from ..envs.harbor.address import is_harbor
 from ..envs.registry import Entry, make, register
 from ..envs.tools import Tool
 from ..errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
@@ -170,7 +171,8 @@ def portable(entry: Entry, kwargs: dict[str, Any]) -> Build:
 
 
 def _make_registered(entry: Entry, kwargs: dict[str, Any]) -> TurnEnv:
-    register(entry.id, entry.entry_point, kwargs=entry.kwargs, source=entry.source, extra=entry.extra)
+    if not is_harbor(entry.id):  # the folder that such an id names is all that there is to know
+        register(entry.id, entry.entry_point, kwargs=entry.kwargs, source=entry.source, extra=entry.extra)
     return make(entry.id, **kwargs)
 
 
