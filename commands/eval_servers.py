@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -94,7 +94,7 @@ def _started(stack: ExitStack, settings: EvalConfig, given: EvalServers, folder:
     )
 
     async def opened() -> None:
-        late = await placed.start()
+        late: Mapping[Any, str] = await placed.start()
         policy.expect(late)
         await policy.open()
         for server in placed.servers:
@@ -104,7 +104,7 @@ def _started(stack: ExitStack, settings: EvalConfig, given: EvalServers, folder:
 
     stack.callback(lambda: asyncio.run(placed.stop()))
     asyncio.run(opened())
-    short = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
+    short: dict[str, Any] = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
     set_here = AgentSettings(**{name: value for name, value in short.items() if value is not None})
     return chat_agent(policy, folder, tokenizer, settings.agent.overridden(set_here))
 
