@@ -175,6 +175,18 @@ def _served(
     return _chat(policy, tokenizer, settings, given)
 
 
+def chat_agent(policy: Policy, folder: Path, tokenizer: Any, given: AgentSettings) -> Agent:
+    """Return the agent of a policy that serves the model in a folder.
+
+    Args:
+        policy: policy that samples.
+        folder: folder of the model, beside which the settings of its training are.
+        tokenizer: tokenizer of the model.
+        given: settings that replace those of its training.
+    """
+    return _chat(policy, tokenizer, AgentSettings.beside(folder), given)
+
+
 def _to_its_end(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine, also inside a running event loop; Ctrl-C ends it at once."""
     try:

@@ -65,13 +65,10 @@ def data(
 
         turnwise data turnwise/Maze-v0 --policy anthropic:claude-sonnet-5-5 -n 100 --max-cost 5
     """
-    for name, value in {"--skills": skills, "--habits": habits}.items():
-        if policy is not None and value is not None:
-            raise UsageError(f"use {name} or --policy, not both: {name} describes mixed demonstrators")
     options: dict[str, object] = {"n": n, "splits": split, "levels": level, "seed": seed}
     options |= {"api.max_cost": max_cost, "api.price": price, "api.cache": cache}
     settled = [f"{key}={value}" for key, value in options.items() if value is not None]
-    who = policy or f"mixed:{skills or '0,0.5,1'}" + (f",habits={habits}" if habits else "")
+    who = _player(policy, skills, habits)
     settings = load_config(EvalConfig, None, [f"env={environment(env)}", f"policy={who}", *settled, *(words or [])])
     folder = out or Path("runs") / f"data-{slug(settings.env)}"
     agent = agent_from(settings.policy, api=settings.api, folder=folder, turn_timeout=settings.turn_timeout)
@@ -80,3 +77,11 @@ def data(
     print_summary(summary, screen())
     stopped_early(summary)
     typer.echo(folder)
+
+
+def _player(policy: str | None, skills: str | None, habits: float | None) -> str:
+    """Return the policy that plays: the one that is named, or mixed demonstrators."""
+    mixed = [name for name, value in (("--skills", skills), ("--habits", habits)) if value is not None]
+    if policy is not None and mixed:
+        raise UsageError(f"use {mixed[0]} or --policy, not both: {mixed[0]} describes mixed demonstrators")
+    return policy or f"mixed:{skills or '0,0.5,1'}" + (f",habits={habits}" if habits else "")

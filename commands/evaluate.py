@@ -14,7 +14,6 @@ from ..config import describe, load_config
 from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import UsageError
-from ..evals.evaluate import agent_of
 from ..evals.evaluation import EvalConfig, run_evaluation
 from ..evals.summary import SUMMARY, Summary
 from ..evals.terminal import print_summary
@@ -22,12 +21,13 @@ from ..rollouts.episode import Outcome
 from ..rollouts.store import EPISODES, read_episodes
 from ..sandboxes.named import backend_names
 from .completion import environment_ids
+from .eval_servers import ServedEvalConfig, acting
 from .terminal import INTERRUPTED, complain, resumable, screen, stdout_for_protocol
 
 
 def _list_settings(wanted: bool) -> None:
     if wanted:
-        typer.echo("\n".join(describe(EvalConfig)))
+        typer.echo("\n".join(describe(ServedEvalConfig)))
         raise typer.Exit
 
 
@@ -136,8 +136,7 @@ def evaluate(
     if sandbox is not None:
         sees_to(settings.env, sandbox)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
-    agent = agent_of(settings, folder)
-    with resumable(ONCE_MORE):
+    with resumable(ONCE_MORE), acting(settings, folder) as agent:
         summary = run_evaluation(
             settings, agent, store=folder / EPISODES, resume=resume, overwrite=overwrite, progress=True
         )
@@ -178,7 +177,7 @@ def never_began(summary: Summary, store: Path) -> None:
         raise typer.Exit(1)
 
 
-def read(words: list[str], options: Mapping[str, object], config: Path | None) -> EvalConfig:
+def read(words: list[str], options: Mapping[str, object], config: Path | None) -> ServedEvalConfig:
     """Return the settings: the file's, overridden by the options, then by ``key=value`` words.
 
     Raises:
@@ -192,7 +191,7 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
     overrides += [word for word in words if "=" in word]
     if config is None and not any(word.startswith("env=") for word in overrides):
         raise UsageError("name an environment (`turnwise envs` lists them): turnwise eval ENV --policy oracle")
-    settings = load_config(EvalConfig, config, overrides)
+    settings = load_config(ServedEvalConfig, config, overrides)
     if not settings.policy:
         raise UsageError(
             "choose a policy with --policy: oracle, random, null, mixed:0.35, the folder of a model, http://host:port, "

@@ -44,6 +44,9 @@ class PlacedServer(ServerClient):
         client: further arguments of ``ServerClient``.
     """
 
+    portable = False
+    """Whether another process can ask it without this one."""
+
     def __init__(self, name: str, host: Host, folder: Path, *, push: bool = False, **client: Any) -> None:
         super().__init__(NOWHERE, **client)
         self._name, self._host, self._folder, self._push = name, host, folder, push

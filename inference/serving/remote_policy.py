@@ -181,8 +181,11 @@ class RemotePolicy:
     def recipe(self) -> Callable[[], RemotePolicy] | None:
         """Return how another process makes this policy, to ask the servers itself; ``None`` if it must ask this one.
 
-        Only this process knows which servers have which weights once it has changed or may change them.
+        Only this process knows which servers have which weights once it has changed or may change them, and where
+        servers are that a cluster places.
         """
+        if not all(getattr(server, "portable", True) for server in self.servers):
+            return None
         if self._replicas.control or self._replicas.weights_changed or self.version:
             return None
         limits = self.limits

@@ -9,7 +9,7 @@ import pytest
 
 from turnwise.rollouts.engine import pool_of
 from turnwise.rollouts.options import RolloutsConfig
-from turnwise.trainers.run.ray_servers import RayServersConfig
+from turnwise.trainers.run.engine_settings import RayServersConfig
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""vLLM servers that Ray places: their settings, and the servers made from them and the run's model."""
+"""vLLM servers that Ray places, made from their settings and the run's model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import time
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import pydantic
 import torch
 
 from ...errors import InfrastructureError, UsageError
@@ -19,56 +18,14 @@ from ...inference.serving.launch.host import FRUITLESS, HostOptions, HostState, 
 from ...inference.serving.launch.process import ServerOptions
 from ...inference.serving.placed import PlacedServer
 from ...rollouts.engine import require_ray
-from ...rollouts.options import Resources
 from ..learning.lora import adapted, merged
 from ..learning.parallel import ProcessGroup, gather_on_main
-from .own_engine import EngineConfig
+from .engine_settings import RayServersConfig
 
 API_KEY = "VLLM_API_KEY"
 """Environment variable with the key of servers, for both sides."""
 POLL = 0.5
 """Seconds between two looks at servers that start."""
-
-
-class RayServersConfig(EngineConfig):
-    """Servers that Ray places on a cluster, starts, watches and starts again."""
-
-    replicas: int = pydantic.Field(default=1, ge=1)
-    """Number of servers."""
-    resources: Resources = pydantic.Field(default_factory=lambda: {"GPU": 1.0})
-    """Resources that a server occupies: ``GPU``, ``CPU`` (for vLLM's CPU build), ``memory`` (bytes), or names that your
-    cluster declares. With several GPUs, say in ``extra`` how to use them."""
-    address: str = "local"
-    """Address of the cluster, as in ``rollouts.address``, with which it must agree if workers play there."""
-    python: str = ""
-    """Interpreter on the nodes that has vLLM (default: the one that Ray runs there)."""
-    runtime_env: dict[str, Any] = pydantic.Field(default_factory=dict)
-    """Ray's ``runtime_env`` of the processes that start the servers."""
-    wait_for: int | None = pydantic.Field(default=None, ge=1)
-    """Number of servers that must be ready before the run begins (default: all). The others join later, each once it
-    has received the weights of the last transfer."""
-    start_timeout: float = pydantic.Field(default=600.0, gt=0)
-    """Seconds for a server to become ready, and for the run to wait for them."""
-    health_timeout: float = pydantic.Field(default=120.0, gt=0)
-    """Seconds without a healthy answer after which a server is started again."""
-    delivery: str = pydantic.Field(default="auto", pattern="^(auto|push)$")
-    """Way of files to the nodes: ``auto`` uses the exchange folder where a node sees it, and otherwise sends files over
-    HTTP, in chunks with checksums; ``push`` always sends them."""
-    threads: int = pydantic.Field(default=1, ge=1)
-    """OpenMP threads of a server on a CPU."""
-    extra: tuple[str, ...] = ()
-    """More arguments of vLLM, as on its command line."""
-
-    @pydantic.model_validator(mode="after")
-    def _enough(self) -> Self:
-        if self.wait_for is not None and self.wait_for > self.replicas:
-            raise ValueError(f"wait_for = {self.wait_for} waits for more servers than replicas = {self.replicas}")
-        return self
-
-    def options(self, *, longest: int, dtype: str, sleep: bool = False) -> ServerOptions:
-        """Return the options of each server; see ``EngineConfig.options``."""
-        found = super().options(longest=longest, dtype=dtype, sleep=sleep)
-        return found.model_copy(update={"threads": self.threads, "extra": self.extra, "counts": True})
 
 
 class RayServers:
@@ -77,18 +34,21 @@ class RayServers:
     Args:
         config: their settings.
         options: options of each server.
-        folder: folder with the model that they start with; ``stop`` removes it.
+        folder: folder with the model that they start with.
+        keep: whether ``stop`` leaves the folder; otherwise it removes it.
         client: arguments of each ``ServerClient``.
 
     Raises:
         UsageError: Ray is not installed.
     """
 
-    def __init__(self, config: RayServersConfig, options: ServerOptions, folder: Path, **client: Any) -> None:
+    def __init__(
+        self, config: RayServersConfig, options: ServerOptions, folder: Path, *, keep: bool = False, **client: Any
+    ) -> None:
         require_ray("server.ray")
         from ...inference.serving.launch.on_ray import RayHost  # Ray, which nothing else needs
 
-        self.config, self._folder = config, folder
+        self.config, self._folder, self._keep = config, folder, keep
         if key := client.get("api_key"):
             options = options.model_copy(update={"environment": {**options.environment, API_KEY: key}})
         given = HostOptions(
@@ -130,9 +90,10 @@ class RayServers:
             await asyncio.sleep(POLL)
 
     async def stop(self) -> None:
-        """Stop all, and remove the model's folder."""
+        """Stop all, and remove the model's folder unless it is kept."""
         await asyncio.gather(*(host.stop() for host in self._hosts))
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if not self._keep:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 async def _missing(server: PlacedServer) -> str:

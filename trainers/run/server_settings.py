@@ -11,8 +11,7 @@ from ...errors import UsageError
 from ...inference.serving.limits import TimeLimits
 from ...inference.serving.server import Pause
 from ..learning.lora import LoraConfig
-from .own_engine import EngineConfig
-from .ray_servers import RayServersConfig
+from .engine_settings import EngineConfig, RayServersConfig
 
 
 class NcclConfig(Config):

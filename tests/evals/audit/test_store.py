@@ -133,3 +133,9 @@ def test_the_command_ends_with_1_for_a_fault(run: Run) -> None:  # noqa: F811
     assert ran.code == 1
     assert "FAULT duplicated: 1 episodes are copies" in ran.out
     assert '"passed": false' in run("audit", "runs/two", "--json").out
+
+
+def test_each_seat_continues_its_own_tokens() -> None:
+    turns = [replace(turn, seat=seat) for turn in HEALTHY[0].turns for seat in ("white", "black")]
+    found = audit([replace(HEALTHY[0], turns=tuple(turns)), *HEALTHY[1:]])
+    assert found.findings == (), "what another player read is not this one's history"

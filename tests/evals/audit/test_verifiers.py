@@ -131,3 +131,19 @@ def test_failures_of_slow_episodes_are_a_bias_with_an_interval(tmp_path: Path) -
     assert traces(tmp_path / "b", alike, 1).findings == (), "failures that are as fast as the others"
     few = traces(tmp_path / "c", [*slow[:10], *fast], 1)
     assert "by duration: 5 failed and 45 scored episodes; the test needs 10 of each" in [e.why for e in few.unknown]
+
+
+def attempt(n: int, turns: int, failed: bool) -> dict[str, Any]:
+    """Attempt ``n`` at task ``n // 2``; a failure breaks off after its first turn."""
+    graph = [each | {"timestamp": 1e9 + 100 * n + index} for index, each in enumerate(turns * peers.nodes(n)[:2])]
+    for index, node in enumerate(graph):
+        node["parent"] = index - 1 if index else None
+    changes = {"ok": False, "errors": ERROR, "rewards": {}, "nodes": graph[:2]} if failed else {"nodes": graph}
+    return peers.episode(n, changes, ok=not failed)
+
+
+def test_failures_at_long_tasks_are_a_bias_although_failed_episodes_are_short(tmp_path: Path) -> None:
+    long = [attempt(n, 9, failed=n % 2 == 1) for n in range(40)]
+    short = [attempt(100 + n, 2, failed=False) for n in range(60)]
+    text = named(traces(tmp_path, [*long, *short]), faults=False)["bias"]
+    assert "by length of the task, 50.0% of long and 0.0% of short ones failed (difference +50 points" in text

@@ -19,7 +19,8 @@ from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.parallel import ALONE
 from turnwise.trainers.learning.scorer import Scorer
-from turnwise.trainers.run.ray_servers import RayServersConfig, save_base
+from turnwise.trainers.run.engine_settings import RayServersConfig
+from turnwise.trainers.run.ray_servers import save_base
 from turnwise.trainers.run.server_settings import ServerConfig
 from turnwise.trainers.run.servers import Serving
 
