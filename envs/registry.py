@@ -125,6 +125,8 @@ def make(
     entry = find(id)
     if (maker := _maker_of(id)) is not None:
         return _wrapped(maker(id, **kwargs), wrappers, turn_limit)
+    if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
+        raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")
     try:
         with warnings.catch_warnings():
             # Versions of an id live side by side here: an older one is a choice, not an oversight.
