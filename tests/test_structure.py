@@ -265,6 +265,22 @@ def test_models_live_in_inference_and_trainers_only() -> None:
 
 
 @pytest.mark.slow
+def test_no_module_acts_when_it_is_imported() -> None:
+    """A program for a sandbox may end every process that it can reach; to import it must do nothing."""
+    acting = {
+        f"{path.relative_to(ROOT)}: {ast.unparse(node.value)}"
+        for path in modules().values()
+        for node in tree(path).body
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    }
+    assert acting == {
+        "__init__.py: _load_plugins()",
+        "__init__.py: _register_builtin()",
+        "__init__.py: logging.getLogger(__name__).addHandler(logging.NullHandler())",
+        "envs/base.py: add_old_limits(TurnEnv)",
+    }
+
+
 def test_everybody_else_imports_the_public_name() -> None:
     outside = [path for folder in ("tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     wrong = [
