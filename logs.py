@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -25,7 +25,7 @@ LEVELS = ("debug", "info", "warning", "error")
 ROOT = logging.getLogger(__name__.rpartition(".")[0])
 """The logger above all others of Turnwise."""
 SECRET = re.compile(
-    r"(^|[._-])(key|api_?key|token|secret|passw(or)?d|passphrase|auth|authorization|credentials?)$", re.IGNORECASE
+    r"(^|[._-])(key|api_?key|token|secret|passw(or)?d|passphrase|authorization|credentials?)$", re.IGNORECASE
 )
 """Names of settings and environment variables whose values are never recorded."""
 USER = re.compile(r"(?<=://)[^/@\s]+@")
@@ -36,7 +36,7 @@ CREDENTIALS = (
     re.compile(r"""(?i)\bauthorization["']?\s*[:=]\s*["']?(?:[\w-]+\s+)?[^\s"',;&]{6,}"""),
     # At a beginning and of bounded length, so that the time is linear in a text that an agent may have written.
     re.compile(
-        r"""(?i)(?<![\w-])(?:[\w-]{0,64}(?:api[_-]?key|secret)|passw(?:or)?d|passphrase)["']?\s*[:=]\s*["']?[^\s"',;&]{6,}"""
+        r"""(?i)(?<![\w-])(?:[\w-]{0,64}(?:api[_-]?key|secret)|password|passphrase)["']?\s*[:=]\s*["']?[^\s"',;&]{6,}"""
     ),
 )
 """Texts that look like credentials, wherever they come from, such as the error of a server that repeats a request."""
@@ -123,18 +123,16 @@ def masked(value: Any, name: str = "") -> Any:
         within = name if SECRET.search(name) else ""  # everything below a secret name is one
         return {str(key): masked(inner, within or str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [
-            masked(inner, name if SECRET.search(name) else _option(before))
-            for before, inner in zip([None, *value], value, strict=False)
-        ]
+        return [masked(inner, own) for own, inner in zip(item_names(value, name), value, strict=True)]
     if value is None or isinstance(value, bool | int | float):
         return value
     return MASK if SECRET.search(name) else without_secrets(str(value))
 
 
-def _option(word: Any) -> str:
-    """Return a word of a command if it is an option, such as ``--api-key``, whose value is the next word."""
-    return word if isinstance(word, str) and word.startswith("--") else ""
+def item_names(items: Sequence[Any], name: str) -> list[str]:
+    """Return a name for each item of a list: the list's own, or an option before it, such as ``--api-key``."""
+    options = [word if isinstance(word, str) and word.startswith("--") else "" for word in ("", *items)]
+    return [name if SECRET.search(name) else option for option, _ in zip(options, items, strict=False)]
 
 
 class TextFormatter(logging.Formatter):

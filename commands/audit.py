@@ -72,7 +72,8 @@ def _as_json(found: list[tuple[Path, str, Audit]]) -> dict[str, Any]:
 
 def _show(place: Path, format: str, result: Audit) -> None:
     def say(line: str) -> None:
-        screen().print(line, markup=False, highlight=False)
+        shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)  # ids may have escapes
+        screen().print(shown, markup=False, highlight=False)
 
     counts = ", ".join(f"{n} {outcome}" for outcome, n in result.outcomes.items()) or "no episodes"
     say(f"{place}: {counts}" if format == "turnwise" else f"{place} ({format}): {counts}")

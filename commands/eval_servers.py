@@ -8,7 +8,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+import pydantic
 
 from ..agents.agent import Agent
 from ..agents.settings import AgentSettings
@@ -27,7 +29,7 @@ class EvalServers(Config):
     """Servers that the evaluation starts on a Ray cluster, as training does (``docs/many_machines.md``)."""
     dtype: Literal["float32", "bfloat16", "auto"] = "auto"
     """Precision of the weights on the servers; ``auto`` is that of the model's folder."""
-    concurrency: int = 256
+    concurrency: int = pydantic.Field(default=256, ge=1)
     """The most running requests at each server; ``concurrency`` of the evaluation bounds their sum."""
 
 
@@ -36,6 +38,16 @@ class ServedEvalConfig(EvalConfig):
 
     server: EvalServers | None = None
     """Servers to start for ``policy``, the folder of a model (default: the model samples in this process)."""
+
+    @pydantic.model_validator(mode="after")
+    def _one_cluster(self) -> Self:
+        servers = self.server.ray if self.server is not None else None
+        if servers is not None and self.rollouts.engine == "ray" and servers.address != self.rollouts.address:
+            raise ValueError(
+                f"server.ray.address = {servers.address!r} and rollouts.address = {self.rollouts.address!r} are two "
+                "clusters, and an evaluation is on one: name the same"
+            )
+        return self
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..logs import MASK, SECRET, USER
+from ..logs import MASK, SECRET, USER, item_names
 
 PACKAGES = ("turnwise", "gymnasium", "torch", "transformers", "vllm")
 """Packages whose versions are recorded if this process has imported them. A distribution may have another name."""
@@ -48,7 +48,12 @@ def provenance(settings: Mapping[str, Any]) -> Provenance:
     used = [sys.modules[name] for name in PACKAGES if name in sys.modules]
     return Provenance(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=shlex.join([Path(program).name, *(_masked_word(word) for word in words)]),
+        command=shlex.join(
+            [
+                Path(program).name,
+                *(_masked_word(word, own) for own, word in zip(item_names(words, ""), words, strict=True)),
+            ]
+        ),
         settings=masked(settings),
         versions={"python": platform.python_version(), **{module.__name__: str(module.__version__) for module in used}},
         commit=_commit(),
@@ -65,15 +70,15 @@ def masked(value: Any, name: str = "") -> Any:
     if isinstance(value, Mapping):
         return {key: masked(inner, str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [masked(inner, name) for inner in value]
+        return [masked(inner, own) for own, inner in zip(item_names(value, name), value, strict=True)]
     if value is not None and SECRET.search(name):
         return MASK
     return USER.sub(f"{MASK}@", value) if isinstance(value, str) else value
 
 
-def _masked_word(word: str) -> str:
+def _masked_word(word: str, option: str) -> str:
     name, equals, value = word.partition("=")
-    return f"{name}={masked(value, name)}" if equals else USER.sub(f"{MASK}@", word)
+    return f"{name}={masked(value, name)}" if equals and not SECRET.search(option) else str(masked(word, option))
 
 
 def _commit() -> str | None:

@@ -13,6 +13,7 @@ from ..envs.base import TurnEnv
 from ..envs.messages import Observation
 from ..envs.plain_json import plain
 from ..envs.registry import create
+from ..envs.step import CHANGES
 from ..errors import UsageError
 from .episode import UNANSWERED, Episode, Outcome
 from .hosts import CLOSING_GRACE, Worker, perform
@@ -26,8 +27,8 @@ ENDED = (Outcome.COMPLETED, Outcome.TRUNCATED)
 """Outcomes that the environment caused, and that a replay must cause again."""
 
 
-NOT_REPLAYED = TYPED | {CHAT_API}
-"""Keys of ``info`` that do not come from the environment, or have their own field."""
+NOT_REPLAYED = TYPED | {CHAT_API, CHANGES}
+"""Keys of ``info`` that do not come from the environment, have their own field, or are missing in older stores."""
 
 WINDOW = 240
 """Maximum characters of a value that a difference shows."""

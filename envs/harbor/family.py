@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from ...tasks.family import TaskFamily
-from ...tasks.rng import Rng
+from ...tasks.rng import Rng, stable_hash
 from ...tasks.spec import TaskSpec
 from .task import HarborTask, read_tasks
 
 
 class HarborFamily(TaskFamily[HarborTask]):
     """All tasks of a folder, numbered by their seeds; every split has all of them, since the format has no splits.
+
+    The name has a digest of the tasks, so that a run over others, or over edited ones, does not resume this one.
 
     Args:
         folder: folder of a task, or of tasks.
@@ -26,7 +28,8 @@ class HarborFamily(TaskFamily[HarborTask]):
     def __init__(self, folder: Path | str, skip: bool = False) -> None:
         self.folder, self.skip = Path(folder).resolve(), skip
         self.found = read_tasks(self.folder, skip=skip)
-        self.name, self.seeds = f"harbor:{self.folder.name}", len(self.found)
+        content = stable_hash("harbor", *(task.digest for task in self.found)).hex()[:12]
+        self.name, self.seeds = f"harbor:{self.folder.name}:{content}", len(self.found)
 
     def build(self, spec: TaskSpec, rng: Rng) -> HarborTask:
         return self.found[spec.seed]

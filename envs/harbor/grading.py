@@ -110,7 +110,7 @@ def verdict(task: HarborTask, done: ExecResult) -> Verdict:
         found = {name: rewards_in(name, one) for name, one in files.items()}
     except NoReward as error:
         _none(task, str(error))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         _none(task, f"its verifier reported something else ({type(error).__name__})")
     code = report["code"]
     if code < 0:

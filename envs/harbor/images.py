@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import io
+import os
 import re
 import tarfile
 import threading
@@ -40,6 +41,8 @@ RECIPE = 1
 """Version of this module's images; raise it to make other images of the same tasks."""
 FOLDERS = ("/logs/verifier", "/logs/agent", "/logs/artifacts", "/solution")
 """Folders that are writable, empty, and in memory in each sandbox."""
+LEADING = re.compile(r"PATH|LD_.*|BASH_ENV|ENV|PYTHON.*|PERL5(LIB|OPT)|RUBY(LIB|OPT)|NODE_(PATH|OPTIONS)|CDPATH")
+"""Variables that decide which programs and modules run."""
 WITHIN = 120.0
 """Seconds after which a container for making an image may be reaped."""
 FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?\s*$", re.IGNORECASE | re.MULTILINE)
@@ -126,6 +129,11 @@ def _made(api: APIClient, task: HarborTask) -> Places:
             raise TaskError(f"{task.folder}: the artifact {artifact.source} is outside of {agent.workdir}")
     if verifier.workdir != agent.workdir:
         raise TaskError(f"{task.folder}: the verifier works in {verifier.workdir}, and the agent in {agent.workdir}")
+    if found := led_astray({**verifier.env, **inside.env, **task.config.verifier.env}, verifier.workdir):
+        raise TaskError(
+            f"{task.folder}: {found} would run programs for the tests from {verifier.workdir} or /tmp, where the agent "
+            "can replace them: install them elsewhere in the image"
+        )
     return Places(agent, verifier)
 
 
@@ -196,6 +204,22 @@ def _place(api: APIClient, task: HarborTask, base: str, workdir: str | None, tes
         remove(api, container)
     pairs = (line.partition("=") for line in config.get("Env") or ())
     return Place(image, where, files, {name: value for name, _, value in pairs})
+
+
+def led_astray(env: Mapping[str, str], workdir: str) -> str:
+    """Return a variable with its value that makes programs of the tests come from files of the agent; or empty.
+
+    Args:
+        env: variables of the verifier's sandbox.
+        workdir: working directory, which has the agent's files.
+    """
+    for name, value in sorted(env.items()):
+        for part in re.split(r"[:\s=]", value) if LEADING.fullmatch(name) else ():
+            path = os.path.normpath(part) if part.startswith("/") else ""
+            inside = any(path == folder or path.startswith(f"{folder}/") for folder in (workdir.rstrip("/"), "/tmp"))
+            if inside or (name == "PATH" and not path):
+                return f"{name}={value}"
+    return ""
 
 
 def _config(base: str, spec: SandboxSpec) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 
 import pyarrow as pa
 
 ZSTANDARD = 93
 """Zstandard's number among the compression methods of the zip format (APPNOTE 6.3.7)."""
+LARGEST = 2**30
+"""Bytes of the largest member that is read: a few may be packed so well that they fill the memory."""
 HEADER = 30
 """Bytes of a local header before its name; the lengths of name and extra field are its last four."""
 
@@ -21,6 +25,16 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         NotImplementedError: it has another compression.
     """
     info = archive.NameToInfo[name]
+    if info.file_size > LARGEST:
+        raise zipfile.BadZipFile(f"{name} has {info.file_size} bytes; at most {LARGEST} are read")
+    try:
+        return _unpacked(archive, info)
+    except (zlib.error, EOFError, RuntimeError, OverflowError, struct.error) as error:
+        raise zipfile.BadZipFile(f"{name}: {error}") from None
+
+
+def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    name = info.filename
     if info.compress_type != ZSTANDARD:
         return archive.read(name)
     file = archive.fp

@@ -7,6 +7,7 @@ they are not recorded. Durations come from time stamps of steps.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -166,6 +167,6 @@ def _missing(trajectory: _Trajectory, folder: Path) -> str | None:
     if total is not None and total > len(numbers) and not trajectory.notes:
         return f"{len(numbers)} of {total} steps"
     after = trajectory.continued_trajectory_ref
-    if after is not None and "://" not in after and not (folder / after).is_file():
+    if after is not None and "://" not in after and not os.path.isfile(folder / after):
         return f"no file {after}, in which it continues"
     return None

@@ -124,8 +124,7 @@ def _record_of(data: Any) -> Record:
         failure = _kind(sample.error.message)
     by_policy = limit in BY_POLICY and sample.error is None
     answers = sum(message.get("role") == "assistant" for message in sample.messages)
-    # Turnwise writes no uuid; its episode has an id, and two samples that took equally long to the last bit are one.
-    mark = sample.uuid or sample.metadata.get("episode_id") or sample.total_time
+    mark = sample.uuid or sample.metadata.get("episode_id")  # Turnwise writes no uuid
     outcome = "failed" if failure is not None else "scored" if values else "unscored"
     return Record(
         id=f"{sample.id} epoch {sample.epoch}",

@@ -8,7 +8,7 @@ import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from ...errors import InfrastructureError, TurnwiseError, UsageError
+from ...errors import InfrastructureError, UsageError
 from ...logs import event
 from ..pausable_clock import PausableClock
 from .affinity import Affinity
@@ -172,14 +172,14 @@ class ReplicaSet:
         try:
             await refresh(server)
             after = await server.probe()
-            if before is None or after.started != before.started:
+            if before is None or after.started is None or after.started != before.started:
                 raise InfrastructureError(f"server {replica.address} was restarted while it received weights")
             if versioned := after.control and after.version_spans:
                 await pausable(server).name_version(self.now.version)
         except InfrastructureError as error:  # it may succeed next time
             replica.record_failure(error, asyncio.get_running_loop().time(), looked=True)
-        except TurnwiseError as error:
-            replica.refused, replica.cause = True, str(error)
+        except Exception as error:  # of any kind: no caller waits for this task
+            replica.refused, replica.cause = True, str(error) or type(error).__name__
             text = f"server {replica.address} gets no requests until the next transfer of weights: {error}"
             event(LOG, "server refused", text, {"server": replica.address}, level=logging.WARNING)
         else:

@@ -23,6 +23,8 @@ NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NEW_NAMESPACES = 0x7E020080
 """``CLONE_NEWUSER`` and all its like, in the flags of ``clone``."""
+CLONE_PARENT = 0x8000
+"""The flag of ``clone`` that makes a sibling, which hides a process from a program that waits for its orphans."""
 FAMILIES = {"unix": 1, "internet": 2, "internet 6": 10}
 """Kinds of sockets that are allowed."""
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
@@ -124,7 +126,7 @@ def _by_arguments(machine: str) -> list[str | _Step]:
     return [
         "clone",
         _Step(LOAD, ARGUMENTS_AT),
-        _Step(ANY_BIT, NEW_NAMESPACES, "denied", "allowed"),
+        _Step(ANY_BIT, NEW_NAMESPACES | CLONE_PARENT, "denied", "allowed"),
         "ioctl",
         _Step(LOAD, ARGUMENTS_AT + 8),
         _Step(EQUAL, TIOCSTI, "denied"),

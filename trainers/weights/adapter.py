@@ -127,11 +127,13 @@ class Adapter(Replicas):
             await super().refresh(server, version)  # raises
             return
         name = self._loaded[-1]
-        await self.each(
-            "load the present adapter",
-            [server],
-            lambda each: adapter_host(each).load_adapter(name, self.exchange.seen(name)),
-        )
+
+        async def load(each: Sampler) -> None:
+            with suppress(TurnwiseError):  # an earlier try may have loaded it, and no name is loaded twice
+                await adapter_host(each).unload_adapter(name)
+            await adapter_host(each).load_adapter(name, self.exchange.seen(name))
+
+        await self.each("load the present adapter", [server], load)
 
     async def resume(self) -> None:
         """See ``Transport``."""

@@ -168,9 +168,11 @@ class Replicas:
 
         async def give(server: Sampler) -> None:
             await pausable(server).pause(self.mode)
-            await self.give(server, version)
-            await pausable(server).reset_prefix_cache()
-            await pausable(server).resume()
+            try:
+                await self.give(server, version)
+                await pausable(server).reset_prefix_cache()
+            finally:  # a server that stays paused answers no probe; with old weights it gets no requests
+                await pausable(server).resume()
 
         await self.each("take the present weights", [server], give)
 

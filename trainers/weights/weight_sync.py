@@ -119,6 +119,8 @@ class WeightSync:
             return
         began = time.perf_counter()
         self._asleep = True
+        if self.policy is not None:
+            await self.policy.refresh_with(None)
         await _to_its_end(self.transport.sleep(self.level))
         self.metrics["sync/sleep_seconds"] = time.perf_counter() - began
 

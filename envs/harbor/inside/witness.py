@@ -79,7 +79,8 @@ def read(name: str) -> dict[str, Any] | None:
 def tail(name: str) -> str:
     """Return the end of the log."""
     try:
-        with open(name, "rb") as log:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(name, "rb", opener=lambda path, _: os.open(path, flags)) as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - 2000))
             return log.read(2000).decode("utf-8", "replace")
     except OSError:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from turnwise.envs.code.workspace import Entry, workspace_of
 from turnwise.envs.harbor.config import Artifact
 from turnwise.envs.harbor.grading import LATE, NoReward, Verdict, rewards_in, verdict
-from turnwise.envs.harbor.images import needed
+from turnwise.envs.harbor.images import led_astray, needed
 from turnwise.envs.harbor.submission import collected, is_safe, packed, relative, submitted
 from turnwise.envs.harbor.task import HarborTask, read_task
 from turnwise.errors import EnvironmentFailedError
@@ -147,3 +147,26 @@ def test_artifacts_replace_what_the_verifier_has() -> None:
 )
 def test_the_images_that_a_dockerfile_builds_on_are_known(dockerfile: str, images: tuple[str, ...]) -> None:
     assert needed(dockerfile) == images
+
+
+@pytest.mark.parametrize(
+    ("env", "found"),
+    [
+        ({"PATH": "/usr/local/bin:/usr/bin"}, ""),
+        ({"PATH": "/app/.venv/bin:/usr/bin"}, "PATH=/app/.venv/bin:/usr/bin"),
+        ({"PATH": "/usr/bin:/opt/../app/bin"}, "PATH=/usr/bin:/opt/../app/bin"),
+        ({"PATH": "/usr/bin::/bin"}, "PATH=/usr/bin::/bin"),
+        ({"PATH": "/usr/bin", "LD_PRELOAD": "/lib/a.so /app/b.so"}, "LD_PRELOAD=/lib/a.so /app/b.so"),
+        ({"BASH_ENV": "/tmp/rc"}, "BASH_ENV=/tmp/rc"),
+        ({"PYTHONPATH": "/app"}, "PYTHONPATH=/app"),
+        ({"PYTHONPATH": "/application", "HOME": "/app"}, ""),
+    ],
+)
+def test_no_variable_takes_programs_of_the_tests_from_the_agents_files(env: dict[str, str], found: str) -> None:
+    assert led_astray(env, "/app") == found
+
+
+def test_a_reward_with_too_many_digits_is_no_score(task: HarborTask) -> None:
+    report = {"code": 0, "files": {"reward.json": {"text": "1" + "0" * 400, "changed": 1}}, "orphan": 0, "log": ""}
+    with pytest.raises(EnvironmentFailedError, match="no score"):
+        verdict(task, ended(report))

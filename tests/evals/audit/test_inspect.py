@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,26 @@ def test_turnwises_own_export_is_read(tmp_path: Path) -> None:
     assert audited(tmp_path / "own.eval").findings == ()
     export_eval(tmp_path / "broken.eval", [*HEALTHY, BROKEN])
     assert audited(tmp_path / "broken.eval").outcomes == {"scored": 30, "failed": 1}
+
+
+@pytest.mark.parametrize("damage", ["deflate", "encryption"])
+def test_a_damaged_sample_is_one_line_and_the_others_are_read(tmp_path: Path, damage: str) -> None:
+    path = peers.write_eval(tmp_path / "a.eval", [*SAMPLES], tasks=3, epochs=2)
+    raw = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo("samples/2.json")
+    if damage == "deflate":
+        start = info.header_offset + 30 + len(info.filename)
+        raw[start : start + info.compress_size] = b"\xff" * info.compress_size
+    else:
+        at = raw.rindex(b"samples/2.json") - 46  # its entry in the directory
+        raw[at + 8] |= 1
+    path.write_bytes(bytes(raw))
+    found = audited(path)
+    assert len(found.unreadable) == 1
+    assert found.outcomes == {"scored": 5}
+
+
+def test_samples_without_a_uuid_are_no_copies(tmp_path: Path) -> None:
+    samples = [{**each, "uuid": None, "total_time": 1.0} for each in SAMPLES]
+    assert audited(peers.write_eval(tmp_path / "a.eval", samples, tasks=3, epochs=2)).findings == ()

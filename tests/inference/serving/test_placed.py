@@ -6,6 +6,7 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,52 @@ async def test_a_run_whose_servers_all_restart_between_two_transfers_goes_on(clu
     assert after.logprobs == pytest.approx(before.logprobs, abs=1e-5), (
         "it samples with the weights of the last transfer"
     )
+
+
+async def test_a_server_is_resumed_after_a_refresh_that_failed_and_serves_after_the_next(cluster: Cluster) -> None:
+    cluster.add(cluster.server())
+    late = cluster.add(None)
+    sync = cluster.weights(refresh=True)
+    await cluster.located()
+    nudge(cluster.model)
+    await sync.send(1)
+    give, tries = sync.transport.give, 0  # type: ignore[union-attr]
+
+    async def failing(server: Any, version: int) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise InfrastructureError("a blip")
+        await give(server, version)
+
+    sync.transport.give = failing  # type: ignore[union-attr]
+    late.server = cluster.server()
+    await version_of(cluster, 1)
+    assert tries == 2
+
+
+async def test_a_server_without_a_start_time_gets_no_weights_between_transfers(cluster: Cluster) -> None:
+    """Only the time of its start shows that the process which proved the weights is the one that samples with them."""
+    for _ in range(2):
+        cluster.add(cluster.server())
+    sync = cluster.weights(refresh=True)
+    await cluster.located()
+    nudge(cluster.model)
+    await sync.send(1)
+    replica = cluster.policy._replicas.members[1]
+    probe = replica.server.probe
+
+    async def timeless() -> Any:
+        return replace(await probe(), started=None)
+
+    replica.server.probe = timeless  # type: ignore[method-assign]
+    replica.stale = True
+    replicas = cluster.policy._replicas
+    replicas.enter_loop()
+    assert replicas.refresh is not None
+    await replicas._refreshed(replica, replicas.refresh)
+    assert replica.stale
+    assert "restarted" in replica.cause
 
 
 async def test_a_replica_that_refuses_the_weights_waits_for_the_next_transfer(cluster: Cluster) -> None:

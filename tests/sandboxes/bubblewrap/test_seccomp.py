@@ -84,6 +84,7 @@ def test_calls_by_the_other_convention_of_x86_kill() -> None:
         ("clone", (0x10000000,), FAIL | errno.EPERM),
         ("clone", (NEW_NAMESPACES | 17,), FAIL | errno.EPERM),
         ("clone", (0x80,), FAIL | errno.EPERM),
+        ("clone", (0x8011,), FAIL | errno.EPERM),
         ("clone3", (), FAIL | errno.ENOSYS),
         ("ioctl", (0, 0x5401), ALLOW),
         ("ioctl", (0, TIOCSTI), FAIL | errno.EPERM),
