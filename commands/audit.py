@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ..errors import UsageError
 from ..evals.audit.checks import Audit, audit_log
 from ..evals.audit.checks import audit as audit_episodes
-from ..evals.audit.logs import find_logs
+from ..evals.audit.logs import KINDS, find_logs
 from ..rollouts.store import EPISODES, MANIFEST, read_episodes
 from .replay import counted
 from .stores import store_in
@@ -58,7 +59,10 @@ def _audits(path: Path) -> list[tuple[Path, str, Audit]]:
         logs = find_logs(path)
         if logs:
             return [(log.path, log.format, audit_log(log)) for log in logs]
-    folder = store_in(path)
+    try:
+        folder = store_in(path)
+    except UsageError as error:
+        raise UsageError(f"{error}, or logs: {KINDS}") from None
     return [(path, "turnwise", audit_episodes(read_episodes(folder), counted(folder) or None))]
 
 

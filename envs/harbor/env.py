@@ -130,13 +130,13 @@ class HarborEnv(Workbench[HarborTask]):
         if not isinstance(step, Step):
             raise ContractError(f"an action returned a {type(step).__name__}, not a step")
         if step.done:
-            return replace(step, info={**step.info, **self._told()})
+            return replace(step, info={**step.info, **self._rewards()})
         await self.episode_sandbox.look()
         return replace(step, terminated=True) if self._left_seconds <= 0 else step
 
     def _judged(self, step: Step, score: Score) -> Step:
         step = super()._judged(step, score)
-        return replace(step, info={**step.info, **self._told()})
+        return replace(step, info={**step.info, **self._rewards()})
 
     @tool
     async def run(self, command: str) -> str:
@@ -222,7 +222,7 @@ class HarborEnv(Workbench[HarborTask]):
         self._left_seconds -= done.seconds
         return super()._came_of(done)
 
-    def _told(self) -> dict[str, object]:
+    def _rewards(self) -> dict[str, object]:
         return {"rewards": dict(self._verdict.rewards)} if self._verdict is not None else {}
 
 
@@ -255,6 +255,9 @@ def harbor(id: str, **kwargs: Any) -> HarborEnv:
         UsageError: there is no such folder, a task cannot be played or expects a network, or an argument is unknown.
     """
     known = inspect.signature(HarborEnv.__init__).parameters.keys() - {"self", "path"}
+    for name in ("offline", "skip"):
+        if not isinstance(kwargs.get(name, False), bool):
+            raise UsageError(f"{id}: {name} is true or false; got {kwargs[name]!r}")
     for name in kwargs.keys() - known:
         raise UsageError(f"{id} does not take the argument {name!r}; it takes {', '.join(sorted(known))}")
     return HarborEnv(folder_of(id), **kwargs)

@@ -67,12 +67,15 @@ def _by_length(records: Sequence[Record]) -> Iterator[Finding | Unknown]:
             yield Unknown("bias", "no lengths of tasks in this log, which needs tasks and turns")
         return
     usual = {task: statistics.median(each) for task, each in lengths.items()}
+    if any(record.left_out for record in records) and not any(r.left_out and r.task in usual for r in records):
+        yield Unknown("bias", "by length: no failed episode has a scored attempt at its task", recorded=True)
+        return
     tested = _slow_and_fast("length", [(usual[each.task], each) for each in records if each.task in usual])
     if isinstance(tested, tuple):
         long, short, difference = tested
         if difference.excludes_zero:
             words = _shares(long, short, difference).replace("slow", "long").replace("fast", "short")
-            meaning = "The scored episodes are not the tasks that were drawn."
+            meaning = "Scored episodes are a biased sample of the drawn tasks."
             count = sum(record.left_out for record in records if record.task in usual)
             yield Finding.of("bias", f"by length of the task, {words}", (), False, meaning, count)
     elif tested is not None:

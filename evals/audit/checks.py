@@ -147,7 +147,7 @@ def _duplicated(tally: _Tally) -> Iterator[Finding | Unknown]:
         text = f"{len(tally.copies)} episodes are copies of others under another id: same task, actions and times"
         yield Finding.of("duplicated", text, tally.copies, True, "Means count them several times.")
     if tally.records and not tally.first_of and any(record.turns for record in tally.records):
-        yield Unknown("duplicated", "copies under other ids cannot be told from equal answers without times")
+        yield Unknown("duplicated", "copies under other ids cannot be distinguished from equal answers without times")
 
 
 def _zeros(tally: _Tally) -> Iterator[Finding | Unknown]:

@@ -136,8 +136,8 @@ def test_the_pages_work_from_files(browser: Browser, browsed: Path, tmp_path: Pa
     assert page_.evaluate("window.owned") is None
     assert page_.locator("main script, main b:text-is('bold'), main img[src='x']").count() == 0
     visit(f"#/run/{hostile}/episode?store=episodes&episode=long")
-    whole = "document.querySelector('.message.user pre')?.innerText.endsWith('END')"
-    page_.wait_for_function(whole)  # an export has whole texts, and a long one is shown after the page is ready
+    # An export has whole texts, and a long one is shown after the page is ready.
+    page_.wait_for_selector(".message.user pre:has-text('END')")
     visit("#/run/..%2F..%2Fetc/episode?store=episodes&episode=long")
     assert "not in the export" in page_.inner_text(".problem")
     context.close()

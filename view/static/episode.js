@@ -149,7 +149,7 @@ function turnBlock(turn, at, episode, context) {
     turn.text.text && long(turn.text, context), turn.calls.map((call) => folded(call, context)),
     turn.problem && h("p.problem.small", {}, visible(turn.problem)),
     turn.tokens && h("div.token-view", {}, h("p.quiet.small", {}, summary(turn)), h("div.tokens")));
-  const changed = turn.changes.length > 0 && h("ul.small", {"aria-label": "Rows changed in this turn"}, turn.changes.map((line) => h("li", {}, visible(line))));
+  const changed = turn.changes.length > 0 && h("div.small", {}, h("span.quiet", {}, "Rows changed in this turn"), h("ul", {"aria-label": "Rows changed in this turn"}, turn.changes.map((line) => h("li", {}, visible(line)))));
   const records = turn.records && h("details.records", {}, h("summary", {}, "Records of the environment"), long(turn.records, context));
   return h("section.turn", {"data-item": "", "data-turn": at}, head, at === 0 && screenshot(episode, "at the beginning", context),
     turn.observation.map((each) => message(each, context)), action, changed, screenshot(turn, `after turn ${at + 1}`, context), records);
