@@ -153,6 +153,7 @@ KNOWN = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(KNOWN)
 def test_any_table_is_read_or_refused_by_validation(table: dict[str, object]) -> None:
     try:

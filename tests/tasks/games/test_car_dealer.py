@@ -74,6 +74,7 @@ def test_what_a_buyer_says_of_the_budget_is_near_it(game: CarDealer) -> None:
     assert len({car.name for car in game.cars}) == len(game.cars)
 
 
+@pytest.mark.slow
 @given(st.integers(1_000, 100_000), st.integers(0, 50_000))
 def test_an_honest_price_lies_between_what_is_known(low: int, more: int) -> None:
     assert low <= next_price(low, low + more) <= low + more

@@ -27,6 +27,7 @@ def alone(ids: Ids) -> list[float]:
     return [sum(10.0**place * (token + 1) for place, token in enumerate(ids)), sum(range(len(ids) + 1))]
 
 
+@pytest.mark.slow
 @given(SEQUENCES, st.sampled_from([1, 4, 16, MANY]), st.sampled_from([1, 9, 1000]))
 def test_every_sequence_is_read_as_if_it_stood_alone(sequences: list[Ids], linear: int, tokens: int) -> None:
     found = read(sequences, sums, linear=linear, tokens=tokens)
