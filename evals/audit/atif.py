@@ -15,12 +15,9 @@ from typing import Any
 
 import pydantic
 
-from ...rollouts.atif_import import is_atif
 from ...rollouts.episode import Outcome
 from ...tasks.rng import stable_hash
 from .record import Log, Record, continuity, read_json
-
-__all__ = ["is_atif", "lines_log", "record_of", "single_log"]
 
 
 class _Metrics(pydantic.BaseModel):

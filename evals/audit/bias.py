@@ -14,6 +14,7 @@ from .record import Record
 
 FEWEST = 10
 """Number of episodes on each side below which a difference says nothing."""
+BIASED = "Scored episodes are a biased sample of the drawn tasks."
 
 
 def biases(records: Sequence[Record]) -> Iterator[Finding | Unknown]:
@@ -75,9 +76,8 @@ def _by_length(records: Sequence[Record]) -> Iterator[Finding | Unknown]:
         long, short, difference = tested
         if difference.excludes_zero:
             words = _shares(long, short, difference).replace("slow", "long").replace("fast", "short")
-            meaning = "Scored episodes are a biased sample of the drawn tasks."
             count = sum(record.left_out for record in records if record.task in usual)
-            yield Finding.of("bias", f"by length of the task, {words}", (), False, meaning, count)
+            yield Finding.of("bias", f"by length of the task, {words}", (), False, BIASED, count)
     elif tested is not None:
         yield tested
 
@@ -121,8 +121,7 @@ def _by_level(records: Sequence[Record]) -> Iterator[Finding | Unknown]:
         if ends[worst][0] > ends[best][1]:
             share = {level: f"{enough[level][True] / enough[level].total():.1%}" for level in (worst, best)}
             text = f"{share[worst]} of level {worst} failed and {share[best]} of level {best}"
-            meaning = "The scored episodes are not the tasks that were drawn."
-            yield Finding.of("bias", text, (), False, meaning, enough[worst][True])
+            yield Finding.of("bias", text, (), False, BIASED, enough[worst][True])
 
 
 def _length_of_solved(records: Sequence[Record]) -> Iterator[Finding | Unknown]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UsageError
-from .atif import is_atif, lines_log, single_log
+from ...rollouts.atif_import import is_atif
+from .atif import lines_log, single_log
 from .inspect import eval_log
 from .record import Log
 from .verifiers import TRACES, is_episode, traces_log

@@ -8,7 +8,7 @@ import pydantic
 
 from ...config import Config
 from ...inference.serving.launch.process import ServerOptions
-from ...rollouts.options import Resources
+from ...rollouts.options import Resources, RolloutsConfig
 
 
 class EngineConfig(Config):
@@ -78,6 +78,22 @@ class RayServersConfig(EngineConfig):
         if self.wait_for is not None and self.wait_for > self.replicas:
             raise ValueError(f"wait_for = {self.wait_for} waits for more servers than replicas = {self.replicas}")
         return self
+
+    def agree_with(self, rollouts: RolloutsConfig, what: str) -> None:
+        """Check that servers and workers are on one cluster.
+
+        Args:
+            rollouts: where episodes are played.
+            what: what is on one cluster, such as ``"a run"``.
+
+        Raises:
+            ValueError: they name two.
+        """
+        if rollouts.engine == "ray" and self.address != rollouts.address:
+            raise ValueError(
+                f"server.ray.address = {self.address!r} and rollouts.address = {rollouts.address!r} are two clusters, "
+                f"and {what} is on one: name the same"
+            )
 
     def options(self, *, longest: int, dtype: str, sleep: bool = False) -> ServerOptions:
         """Return the options of each server; see ``EngineConfig.options``."""

@@ -284,12 +284,8 @@ class TrainConfig(Config):
 
     @pydantic.model_validator(mode="after")
     def _one_cluster(self) -> Self:
-        servers = self.server.ray if self.server is not None else None
-        if servers is not None and self.rollouts.engine == "ray" and servers.address != self.rollouts.address:
-            raise ValueError(
-                f"server.ray.address = {servers.address!r} and rollouts.address = {self.rollouts.address!r} are two "
-                "clusters, and a run is on one: name the same"
-            )
+        if self.server is not None and self.server.ray is not None:
+            self.server.ray.agree_with(self.rollouts, "a run")
         return self
 
     @pydantic.field_validator("device")

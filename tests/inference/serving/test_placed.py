@@ -193,6 +193,15 @@ async def test_a_replica_that_moves_loses_no_request_and_waits_for_weights(clust
     assert {version for each in await sample(cluster, 12) for version in each.versions} == {2}
 
 
+async def synced(cluster: Cluster, how: str = "native") -> WeightSync:
+    """Send version 1 of the weights; from then on, servers that join late are brought up to date."""
+    sync = cluster.weights(how, refresh=True)
+    await cluster.located()
+    nudge(cluster.model)
+    await sync.send(1)
+    return sync
+
+
 async def version_of(cluster: Cluster, number: int) -> None:
     """Sample until a replica takes part; all tokens must have the present version."""
     host = cluster.hosts[number]
@@ -211,10 +220,7 @@ async def version_of(cluster: Cluster, number: int) -> None:
 async def test_a_replica_that_joins_between_two_transfers_is_brought_up_to_date(cluster: Cluster, how: str) -> None:
     cluster.add(cluster.server())
     late = cluster.add(None, sees=False)
-    sync = cluster.weights(how, refresh=True)
-    await cluster.located()
-    nudge(cluster.model)
-    await sync.send(1)
+    sync = await synced(cluster, how)
     nudge(cluster.model, seed=7)  # the learner goes on: its model cannot judge the late replica any more
     late.server = cluster.server()
     await version_of(cluster, 1)
@@ -230,10 +236,7 @@ async def test_a_replica_that_joins_between_two_transfers_is_brought_up_to_date(
 async def test_a_run_whose_servers_all_restart_between_two_transfers_goes_on(cluster: Cluster, how: str) -> None:
     for _ in range(2):
         cluster.add(cluster.server())
-    sync = cluster.weights(how, refresh=True)
-    await cluster.located()
-    nudge(cluster.model)
-    await sync.send(1)
+    await synced(cluster, how)
     before = (await sample(cluster, 1))[0]
     for host in cluster.hosts:
         assert host.server is not None
@@ -249,10 +252,7 @@ async def test_a_run_whose_servers_all_restart_between_two_transfers_goes_on(clu
 async def test_a_server_is_resumed_after_a_refresh_that_failed_and_serves_after_the_next(cluster: Cluster) -> None:
     cluster.add(cluster.server())
     late = cluster.add(None)
-    sync = cluster.weights(refresh=True)
-    await cluster.located()
-    nudge(cluster.model)
-    await sync.send(1)
+    sync = await synced(cluster)
     give, tries = sync.transport.give, 0  # type: ignore[union-attr]
 
     async def failing(server: Any, version: int) -> None:
@@ -272,10 +272,7 @@ async def test_a_server_without_a_start_time_gets_no_weights_between_transfers(c
     """Only the time of its start shows that the process which proved the weights is the one that samples with them."""
     for _ in range(2):
         cluster.add(cluster.server())
-    sync = cluster.weights(refresh=True)
-    await cluster.located()
-    nudge(cluster.model)
-    await sync.send(1)
+    await synced(cluster)
     replica = cluster.policy._replicas.members[1]
     probe = replica.server.probe
 
@@ -295,10 +292,7 @@ async def test_a_server_without_a_start_time_gets_no_weights_between_transfers(c
 async def test_a_replica_that_refuses_the_weights_waits_for_the_next_transfer(cluster: Cluster) -> None:
     for _ in range(2):
         cluster.add(cluster.server())
-    sync = cluster.weights(refresh=True)
-    await cluster.located()
-    nudge(cluster.model)
-    await sync.send(1)
+    sync = await synced(cluster)
     host = cluster.hosts[1]
     assert host.server is not None
     host.server.kill()
@@ -324,10 +318,7 @@ async def test_a_replica_that_refuses_the_weights_waits_for_the_next_transfer(cl
 async def test_a_transfer_does_not_wait_for_a_replica_that_is_being_refreshed(cluster: Cluster) -> None:
     cluster.add(cluster.server())
     late = cluster.add(None)
-    sync = cluster.weights(refresh=True)
-    await cluster.located()
-    nudge(cluster.model)
-    await sync.send(1)
+    sync = await synced(cluster)
     started = asyncio.Event()
     give = sync.transport.refresh  # type: ignore[union-attr]
 
