@@ -83,8 +83,8 @@ class RayServersConfig(EngineConfig):
         """Check that servers and workers are on one cluster.
 
         Args:
-            rollouts: where episodes are played.
-            what: what is on one cluster, such as ``"a run"``.
+            rollouts: the settings of where episodes are played.
+            what: the name of what both belong to, for the message, such as ``"a run"``.
 
         Raises:
             ValueError: they name two.
