@@ -11,6 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ..config import describe, load_config
+from ..envs.harbor.address import is_harbor
 from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import UsageError
@@ -208,6 +209,8 @@ def sees_to(env: str, sandbox: str) -> None:
     """
     if sandbox not in backend_names():
         raise UsageError(f"there is no sandbox backend {sandbox!r}; choose from {', '.join(backend_names())}")
+    if is_harbor(env):
+        raise UsageError(f"{env} always runs in docker, with the image of each task: omit --sandbox")
     make(env).close()
     try:
         make(env, sandbox=sandbox).close()
