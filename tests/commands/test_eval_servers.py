@@ -88,6 +88,22 @@ def test_only_the_folder_of_a_model_can_be_served(run: Callable[..., Any], model
     run(*words(Path("oracle"))).refused("server.ray serves the folder of a model, and 'oracle' is not one")
 
 
+def test_an_evaluation_that_would_be_refused_starts_no_server(
+    run: Callable[..., Any], model: Path, tmp_path: Path
+) -> None:
+    """There is no cluster here: a command that looked for one first would say so."""
+    pytest.importorskip("ray")
+    served = words(model, **{"server.ray.address": "127.0.0.1:1"})
+    played = [word for word in served if not word.startswith("server.")]
+    assert run(*played).code == 0
+    run(*served).refused("already has 6 episodes", "--resume")
+    run(*served, "--resume", "seed=1").refused("belongs to another run: seed")
+    run(*served, "--resume", "--overwrite").refused("choose either resume")
+    run(*served, "levels=99").refused("99")
+    run(*served, "--overwrite").refused("no Ray cluster at '127.0.0.1:1'")
+    assert len(load_episodes(tmp_path / "out" / "episodes")) == 6, "servers that do not start cost no episode"
+
+
 def test_without_servers_the_agent_is_what_the_policy_names(tmp_path: Path) -> None:
     settings = ServedEvalConfig(env="turnwise/Maze-v0", policy="oracle")
     with acting(settings, tmp_path) as agent:
