@@ -1,9 +1,9 @@
-"""Tokens, cost and latency of episodes that a model behind a chat API played."""
+"""Tokens of episodes, and cost and latency of those that a model behind a chat API played."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..agents.agent import CHAT_API
@@ -58,11 +58,28 @@ def api_usage(episodes: Iterable[Episode]) -> ApiUsage | None:
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 
 
-def tokens_read(turn: Turn) -> int:
-    """Return the number of prompt tokens of a turn: of its ids, or as an API counted them."""
-    return len(turn.prompt_ids) or int(turn.info.get(CHAT_API, {}).get("prompt_tokens", 0))
+def tokens_read(episode: Episode) -> int:
+    """Return the number of prompt tokens of an episode and its rollouts: of their ids, or as an API counted them."""
+    read = (len(turn.prompt_ids) or _counted(turn, "prompt_tokens") for turn in episode.turns)
+    return sum(read) + sum(ahead.prompted for ahead in episode.lookaheads)
 
 
-def tokens_written(turn: Turn) -> int:
-    """Return the number of sampled tokens of a turn: of its ids, or as an API counted them."""
-    return len(turn.action_ids) or int(turn.info.get(CHAT_API, {}).get("completion_tokens", 0))
+def tokens_written(episode: Episode) -> int:
+    """Return the number of sampled tokens of an episode and its rollouts: of their ids, or as an API counted them."""
+    written = (len(turn.action_ids) or _counted(turn, "completion_tokens") for turn in episode.turns)
+    return sum(written) + sum(ahead.sampled for ahead in episode.lookaheads)
+
+
+def _counted(turn: Turn, name: str) -> int:
+    return int(turn.info.get(CHAT_API, {}).get(name, 0))
+
+
+def rollouts_note(episodes: Iterable[Episode]) -> Iterator[str]:
+    """Yield a remark on the rollouts that were played beside the episodes, if there are any."""
+    rollouts = [ahead for episode in episodes for ahead in episode.lookaheads]
+    if rollouts:
+        steps = sum(len(ahead.rewards) for ahead in rollouts)
+        yield (
+            f"{len(rollouts):,} rollouts on forks of the environment ({steps:,} actions) chose the actions or valued "
+            "states; tokens include theirs"
+        )

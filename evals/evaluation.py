@@ -23,6 +23,7 @@ from ..envs.tools import Tool
 from ..errors import SpendingCapError
 from ..inference.policy_spec import is_chat_api
 from ..loop_thread import refuse_running_loop
+from ..rollouts.branching_search import RolloutSearch
 from ..rollouts.engine import pool_of
 from ..rollouts.episode import FAILURE_RATE, Episode
 from ..rollouts.options import RolloutsConfig, RunOptions
@@ -84,6 +85,8 @@ class EvalConfig(RunOptions):
     """Nominal coverage of every interval."""
     rollouts: RolloutsConfig = RolloutsConfig()
     """Place of episodes: this process, or workers on a Ray cluster."""
+    search: RolloutSearch | None = None
+    """Search for each action by rollouts on forks of the environment (default: the policy acts once)."""
     failure_rate: float = pydantic.Field(default=FAILURE_RATE, ge=0, le=1)
     """Share of the episodes in which the infrastructure may fail; beyond it the evaluation is inconclusive."""
 
@@ -122,6 +125,7 @@ class EvalConfig(RunOptions):
             identity["api"] = self.api.identity | {"server": server_of(self.policy, self.api)[0].address}
         agent = self.agent.model_dump(mode="json", exclude_unset=True)
         identity |= {"agent": agent} if agent else {}
+        identity |= {"search": self.search.model_dump()} if self.search is not None else {}
         if self.program is not None:
             identity["program"] = self.program.model_dump(mode="json", include={"command", "fixed_temperature"})
         return identity
@@ -284,10 +288,10 @@ async def _play(
     with evaluation_store(path, plan.identity(config), resume=resume, overwrite=overwrite) as store:
         stats, there = RunStats(), len(store)
         source = config.env if env is None else env
-        pool = pool_of(config.rollouts, source, isolation=config.isolation, env_kwargs=config.env_kwargs)
-        tasks = plan.sample.tasks
-        async with pool:
-            episodes = record_episodes(pool, agent, tasks, store, options=config, stats=stats, redraw=False)
+        async with pool_of(config.rollouts, source, isolation=config.isolation, env_kwargs=config.env_kwargs) as pool:
+            episodes = record_episodes(
+                pool, agent, plan.sample.tasks, store, options=config, stats=stats, redraw=False, strategy=config.search
+            )
             with RunProgress(stats, total=plan.planned, done=there, quiet=not progress) as bar:
                 async with aclosing(episodes):
                     async for episode in episodes:

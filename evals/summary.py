@@ -14,7 +14,7 @@ from ..errors import StoreError
 from ..inference.policy import Finish
 from ..rollouts.episode import FAILURE_RATE, Episode, Outcome
 from ..rollouts.provenance import Provenance
-from .api_usage import ApiUsage, api_usage, tokens_read, tokens_written
+from .api_usage import ApiUsage, api_usage, rollouts_note, tokens_read, tokens_written
 from .attribution import after_action, inconclusive, possible
 from .failures import counted, environment_errors, error_name, failure_label, judged_of, unparsed
 from .statistics import Estimate, mean_over_tasks, pass_at_k, pass_hat_k, proportion
@@ -102,8 +102,8 @@ class Summary:
         mean_return: undiscounted return of scored episodes.
         pass_k: pass@k and pass^k, if tasks were tried several times.
         turns: turns per scored episode.
-        action_tokens: sampled tokens per scored episode (0 for scripted agents).
-        prompt_tokens: prompt tokens read per scored episode, summed over its turns.
+        action_tokens: sampled tokens per scored episode, with those of its rollouts (0 for scripted agents).
+        prompt_tokens: prompt tokens read per scored episode, summed over its turns and those of its rollouts.
         time: wall time by component.
         outcomes: number of episodes by outcome.
         failures: number of failed scored episodes by kind of failure.
@@ -242,8 +242,8 @@ def summarise(
         mean_return=_mean(judged, lambda e: e.total_reward, confidence),
         pass_k=_pass_k(judged, confidence),
         turns=_mean(judged, lambda e: len(e.turns), confidence),
-        action_tokens=_mean(judged, lambda e: sum(map(tokens_written, e.turns)), confidence),
-        prompt_tokens=_mean(judged, lambda e: sum(map(tokens_read, e.turns)), confidence),
+        action_tokens=_mean(judged, tokens_written, confidence),
+        prompt_tokens=_mean(judged, tokens_read, confidence),
         time=_time(judged),
         outcomes=counted(str(episode.outcome) for episode in every),
         failures=counted(label for label in map(failure_label, judged) if label),
@@ -258,7 +258,7 @@ def summarise(
         splits=_strata(judged, lambda e: str(e.task.split), confidence),
         templates=_strata(judged, lambda e: e.task.template, confidence),
         planned=planned,
-        notes=tuple(notes),
+        notes=(*notes, *rollouts_note(judged)),
         api=api_usage(every),
         environment_errors=environment_errors(every),
         after_action=after_action(every),

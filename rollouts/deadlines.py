@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-async def unhurried(waiting: Awaitable[None], deadline: asyncio.Timeout | None) -> None:
-    """Wait without a clock running.
+async def unhurried(waiting: Awaitable[T], deadline: asyncio.Timeout | None) -> T:
+    """Wait without a clock running, and return the result.
 
     Args:
         waiting: call to wait for.
@@ -15,12 +18,11 @@ async def unhurried(waiting: Awaitable[None], deadline: asyncio.Timeout | None) 
     """
     when = deadline.when() if deadline is not None else None
     if deadline is None or when is None:
-        await waiting
-        return
+        return await waiting
     loop = asyncio.get_running_loop()
     left = when - loop.time()
     deadline.reschedule(None)
     try:
-        await waiting
+        return await waiting
     finally:  # also after an error: closing the rest may hang
         deadline.reschedule(loop.time() + left)

@@ -217,11 +217,10 @@ class EpisodeRun:
         loop, others_ran = asyncio.get_running_loop(), list[None]()
         while True:
             loop.call_soon(others_ran.append, None)
-            if observer is not None:
-                await unhurried(observer.reached(state), self._deadline)
+            chosen = await unhurried(observer.reached(state), self._deadline) if observer is not None else None
             observation, obs_key = state.observation, state.obs_key
             try:
-                decision = decision or await self._decide(session, observation)
+                decision = decision or chosen or await self._decide(session, observation)
             except PolicyError as error:
                 await self.release()  # samples until then are part of the record
                 return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=one_line(error))

@@ -35,8 +35,12 @@ class EpisodeState:
 class RolloutObserver(Protocol):
     """Observes an attempt as it passes through its states; the attempt waits for it."""
 
-    async def reached(self, state: EpisodeState) -> None:
-        """Called in each state before the agent decides; the time does not count for the episode."""
+    async def reached(self, state: EpisodeState) -> Decision | None:
+        """Called in each state before the agent decides; the time does not count for the episode.
+
+        Returns:
+            The action to take in place of the agent's, whose session knows of it already; ``None`` lets the agent act.
+        """
         ...
 
     async def decided(self, state: EpisodeState, decision: Decision) -> None:

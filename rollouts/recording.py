@@ -7,7 +7,9 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from ..agents.agent import Agent
+from ..errors import UsageError
 from ..tasks.spec import TaskSpec
+from .branching import Strategy, branch_episodes
 from .episode import Episode
 from .options import RunOptions
 from .pool import EnvPool, EnvSource
@@ -25,6 +27,7 @@ async def record_episodes(
     options: RunOptions | None = None,
     stats: RunStats | None = None,
     redraw: bool = True,
+    strategy: Strategy | None = None,
 ) -> AsyncGenerator[Episode, None]:
     """Run ``run_episodes`` into a store: play episodes that the store lacks, append and yield them.
 
@@ -41,12 +44,21 @@ async def record_episodes(
         options: options of the run; ``seed`` and ``group_size`` as before.
         stats: statistics of the episodes that are played now, without existing ones.
         redraw: whether to play again also episodes in which the infrastructure failed after an action of the agent.
+        strategy: rule for branching in the middle of episodes (default: whole attempts only); it needs a pool.
+
+    Raises:
+        UsageError: a strategy is given without a pool, or with several episodes per task.
     """
     store.discard_unscored(after_action=redraw)
+    if strategy is None:
+        played = run_episodes(env, agent, tasks, options=options, skip=store.ids(), stats=stats)
+    else:
+        options = options or RunOptions()
+        if not isinstance(env, EnvPool) or options.group_size > 1:  # part of a tree could not be continued
+            raise UsageError("branching episodes are recorded from a pool, one per task: set group_size = 1")
+        played = branch_episodes(env, agent, tasks, strategy=strategy, options=options, skip=store.ids(), stats=stats)
     try:
-        async with aclosing(
-            run_episodes(env, agent, tasks, options=options, skip=store.ids(), stats=stats)
-        ) as episodes:
+        async with aclosing(played) as episodes:
             async for episode in episodes:
                 before = store.discarded.pop(episode.episode_id, None)
                 episode = episode if before is None else counting(episode, before)
