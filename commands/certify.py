@@ -115,15 +115,12 @@ def certify(
             typer.echo(f"{known.name}: {known.about}")
         return
     names, env_kwargs = _with_arguments(ids or [])
-    chosen = _chosen(names, everything)
-    for name in chosen if env_kwargs else ():
-        make(environment(name), **env_kwargs).close()  # report an argument that it does not take before the first check
+    chosen = _chosen(names, everything, env_kwargs)
     kept = _kept(out, quick, seed, resume, env_kwargs)
     wanted = [known.name for known in choose(law or [], {known.name: known for known in LAWS}, "law")]
     untried = {name: kept.unsettled(name, wanted) if kept else wanted for name in chosen}
     certificates = []
-    how = _How(quick, seed, minutes, env_kwargs)
-    for name, certificate in _certified(untried, kept, how, jobs or os.cpu_count() or 1):
+    for name, certificate in _certified(untried, kept, _How(quick, seed, minutes, env_kwargs), jobs):
         certificates.append(certificate)
         for verdict in filter(lambda verdict: verdict.traceback, certificate.verdicts):
             LOG.debug("%s", verdict.traceback)
@@ -140,12 +137,14 @@ def _with_arguments(words: list[str]) -> tuple[list[str], dict[str, Any]]:
     return [word for word in words if word not in settings], load_config(_Arguments, overrides=settings).env_kwargs
 
 
-def _chosen(ids: list[str], everything: bool) -> list[str]:
+def _chosen(ids: list[str], everything: bool, env_kwargs: Mapping[str, Any] | None = None) -> list[str]:
     """Return what to certify; report ids of ``--all`` whose packages are missing, or that are exempt from every law."""
     if bool(ids) == everything:
         raise UsageError("name at least one environment to certify, or use --all (not both)")
     for name in ids:
-        environment(name)  # report a wrong name before the first check
+        id = environment(name)  # report a wrong name, or a wrong argument, before the first check
+        if env_kwargs:
+            make(id, **env_kwargs).close()
     names = list(dict.fromkeys(ids or [entry.id for entry in entries()]))
     skipped = {name: why for name in names if everything and (why := find(name).lacks)}
     for name, why in skipped.items():
@@ -193,14 +192,14 @@ def _conclude(certificates: Sequence[Certificate], as_json: bool) -> None:
 
 
 def _certified(
-    untried: Mapping[str, Sequence[str]], kept: CertificateFile | None, how: _How, jobs: int
+    untried: Mapping[str, Sequence[str]], kept: CertificateFile | None, how: _How, jobs: int | None
 ) -> Iterator[tuple[str, Certificate]]:
     """Yield each name with its certificate: those that a file has settled first, the others as they are finished."""
     for name in (name for name, laws in untried.items() if kept is not None and not laws):
         assert kept is not None
         yield name, kept.certificate(name)
     left = {name: laws for name, laws in untried.items() if laws}
-    for name, certificate in _tried(left, how, jobs):
+    for name, certificate in _tried(left, how, jobs or os.cpu_count() or 1):
         yield name, certificate if kept is None else kept.add(name, certificate)
 
 
