@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -97,15 +97,16 @@ class Cluster:
         exchange = SharedFolder(self.folder / "exchange")
         if how == "adapter":
             self.model = attach(self.model, LoraConfig(rank=2))
-        transport: Replicas = {
+        transports: dict[str, Callable[[], Any]] = {
             "native": lambda: Native(self.policy, Files(exchange, keep=refresh)),
             "reload": lambda: Reload(self.policy, exchange),
             "adapter": lambda: Adapter(
                 self.policy, exchange, self.model, rank=2, base={"path": "nowhere", "digest": ""}
             ),
-        }[how]()
+        }
+        transport = transports[how]()
         questions = Questions.of(self.tokenizer, context_length=128, temperature=0.7, dtypes=["float32"])
-        sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)  # type: ignore[arg-type]
+        sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)
         self.sync = sync
         return sync
 
