@@ -104,7 +104,7 @@ class Cluster:
         else:
             transport = Native(self.policy, Files(exchange, keep=refresh))
         questions = Questions.of(self.tokenizer, context_length=128, temperature=0.7, dtypes=["float32"])
-        sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)  # type: ignore[arg-type]
+        sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)
         self.sync = sync
         return sync
 
