@@ -94,16 +94,14 @@ class Cluster:
         }
         self.policy.expect(late)
         exchange = SharedFolder(self.folder / "exchange")
+        transport: Replicas
         if how == "adapter":
             self.model = attach(self.model, LoraConfig(rank=2))
-        transports: dict[str, Callable[[], Any]] = {
-            "native": lambda: Native(self.policy, Files(exchange, keep=refresh)),
-            "reload": lambda: Reload(self.policy, exchange),
-            "adapter": lambda: Adapter(
-                self.policy, exchange, self.model, rank=2, base={"path": "nowhere", "digest": ""}
-            ),
-        }
-        transport = transports[how]()
+            transport = Adapter(self.policy, exchange, self.model, rank=2, base=NOWHERE)
+        elif how == "reload":
+            transport = Reload(self.policy, exchange)
+        else:
+            transport = Native(self.policy, Files(exchange, keep=refresh))
         questions = Questions.of(self.tokenizer, context_length=128, temperature=0.7, dtypes=["float32"])
         sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)
         self.sync = sync

@@ -35,6 +35,7 @@ from ..weights.fake import nudge
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800), pytest.mark.shift("vllm: ray")]
 
 EPISODES = 60
+PROMPT = tuple(range(5, 25))
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +117,7 @@ async def test_two_servers_live_through_kill_and_late_start(cluster: Any, tmp_pa
         assert sum(outcomes.values()) == EPISODES
         assert not outcomes["infra_failed"]
         await ready(served, began)
+        await caught_up(served, 1)
         await send(served, 2, replicas=2)
         pids |= await everywhere(served)
 
@@ -132,6 +134,7 @@ async def test_two_servers_live_through_kill_and_late_start(cluster: Any, tmp_pa
 
         before = time.perf_counter()
         await ready(served, before)
+        await caught_up(served, 2)
         await send(served, 3, replicas=2)
         pids |= await everywhere(served)
         outcomes, versions, turns = summary(await play(served, 3))
@@ -142,6 +145,26 @@ async def test_two_servers_live_through_kill_and_late_start(cluster: Any, tmp_pa
         await served.close()
     assert not actors(), "an actor was left"
     assert eventually(lambda: not any(map(alive, pids))), "a server was left"
+
+
+async def caught_up(served: Serving, version: int) -> None:
+    """Sample until both servers take part; each token must have the version of the last transfer."""
+    before, wanted = time.perf_counter(), Sampling(max_tokens=4, seed=1)
+    members = served.policy._replicas.members
+    for session in range(0, 8000, 8):  # further sessions each time, as of further episodes
+        asked = (served.policy.generate(PROMPT, wanted, session=str(session + each)) for each in range(8))
+        found = await asyncio.gather(*asked)
+        assert {each for completion in found for each in completion.versions} == {version}
+        if all(replica.up for replica in members):
+            break
+        await asyncio.sleep(0.1)
+    causes = served.policy._replicas.causes
+    assert all(replica.up for replica in members), f"a server never had the weights of version {version}: {causes}"
+    print(f"version {version} on both between transfers, after {time.perf_counter() - before:.1f} s")
+    outcomes, versions, turns = summary(await play(served, version))
+    print(f"both with what was kept: {dict(outcomes)}, {turns} turns")
+    assert versions == {version}
+    assert not outcomes["infra_failed"]
 
 
 async def until_busy(server: PlacedServer) -> None:
