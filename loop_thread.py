@@ -51,7 +51,7 @@ class LoopThread:
         """
         if self.is_current:
             return await work
-        return await asyncio.wrap_future(self._send(work))
+        return await asyncio.wrap_future(self.start(work))
 
     def wait(self, work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
         """Return the result of ``work``, for synchronous code.
@@ -64,7 +64,22 @@ class LoopThread:
             TimeoutError: ``work`` takes longer; it continues to run.
             UsageError: this process is a fork of the one that has the thread.
         """
-        return self._send(work).result(seconds)
+        return self.start(work).result(seconds)
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start ``work`` and return its future; cancelling that cancels ``work``.
+
+        Args:
+            work: coroutine to run on this loop.
+
+        Raises:
+            UsageError: this process is a fork of the one that has the thread.
+        """
+        process, loop = self._started
+        if process != os.getpid():  # fork() copies no threads: the caller would wait forever
+            work.close()
+            raise UsageError(f"{self._owner} do not survive os.fork(): start processes by spawn or forkserver")
+        return asyncio.run_coroutine_threadsafe(work, loop)
 
     def submit(self, work: Coroutine[Any, Any, object]) -> None:
         """Start ``work`` without waiting for it: for finalizers, which may run on any thread, this one included."""
@@ -73,13 +88,6 @@ class LoopThread:
             asyncio.run_coroutine_threadsafe(work, loop)
         else:
             work.close()  # the process that has the thread also owns what this would end
-
-    def _send(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        process, loop = self._started
-        if process != os.getpid():  # fork() copies no threads: the caller would wait forever
-            work.close()
-            raise UsageError(f"{self._owner} do not survive os.fork(): start processes by spawn or forkserver")
-        return asyncio.run_coroutine_threadsafe(work, loop)
 
     @cached_property
     def _started(self) -> tuple[int, asyncio.AbstractEventLoop]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..envs.certify.report import Certificate, Verdict
 from ..errors import UsageError
 from ..verdicts import Status
-
-SAME = ("quick", "seed")
-"""Options that a resumed certification must share with the first one; others only decide how long it takes."""
-
 
 BEGINNING = '{"name": '
 """How each line begins."""
@@ -27,17 +23,27 @@ class CertificateFile:
         laws: names of all laws, in their order.
         quick: whether fewer tasks are used.
         seed: first of the sampled seeds.
-        resume: whether to keep the verdicts in the file.
+        env_kwargs: arguments of the environments.
+        resume: whether to keep the verdicts in the file, which must have the same ``quick``, ``seed`` and arguments.
 
     Raises:
         UsageError: the file has certificates and ``resume`` is false, or it was made with other options, or it cannot
             be read.
     """
 
-    def __init__(self, path: Path, laws: Sequence[str], *, quick: bool, seed: int, resume: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        laws: Sequence[str],
+        *,
+        quick: bool,
+        seed: int,
+        resume: bool,
+        env_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path = path
         self._laws = tuple(laws)
-        self._options: dict[str, Any] = {"quick": quick, "seed": seed}
+        self._options: dict[str, Any] = {"quick": quick, "seed": seed, "env_kwargs": dict(env_kwargs or {})}
         self._known: dict[str, dict[str, Verdict]] = {}
         if not path.exists():
             return
@@ -83,7 +89,7 @@ class CertificateFile:
     def _read(self, line: str, number: int) -> None:
         try:
             data = json.loads(line)
-            options = {name: data[name] for name in SAME}
+            options = {"quick": data["quick"], "seed": data["seed"], "env_kwargs": data.get("env_kwargs", {})}
             verdicts = [Verdict.from_json(each) for each in data["verdicts"]]
             name = str(data["name"])
         except (ValueError, KeyError, TypeError) as error:

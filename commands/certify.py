@@ -8,18 +8,21 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import pydantic
 import typer
 from gymnasium.envs.registration import load_env_creator
 
+from ..config import Config, load_config
 from ..envs.certify.certify import LAWS
 from ..envs.certify.certify import certify as try_laws
 from ..envs.certify.report import Certificate, Verdict
 from ..envs.contract import Contract
 from ..envs.named import environment
-from ..envs.registry import entries, find
+from ..envs.registry import entries, find, make
 from ..errors import EnvironmentDiedError, UsageError
 from ..verdicts import Status, choose
 from .certificates import CertificateFile
@@ -31,11 +34,33 @@ LOG = logging.getLogger(__name__)
 FEW, SLOW = 3, 5.0
 """With more than ``FEW`` environments, progress lists only the laws that took at least ``SLOW`` seconds."""
 
+
+class _Arguments(Config):
+    env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _How:
+    """The options of a certification.
+
+    Args:
+        quick: whether to use fewer tasks and shorter episodes.
+        seed: first of the sampled seeds.
+        minutes: time for each environment; 0 for no limit.
+        env_kwargs: arguments of the environments.
+    """
+
+    quick: bool
+    seed: int
+    minutes: float
+    env_kwargs: Mapping[str, Any]
+
+
 Ids = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[ID]...",
-        help="Ids, or Python files that register one.",
+        help="Ids, or Python files that register one, and arguments of the environments: env_kwargs.KEY=VALUE.",
         show_default=False,
         autocompletion=environment_ids,
     ),
@@ -79,6 +104,8 @@ def certify(
 
         turnwise certify turnwise://gpu-7.example:8765/turnwise/Maze-v0
 
+        turnwise certify harbor:my-tasks env_kwargs.offline=true
+
         turnwise certify --all --quick --minutes 4 -j 2 --out certificates.jsonl
 
         turnwise certify --all --quick --minutes 20 -j 2 --out certificates.jsonl --resume
@@ -87,12 +114,13 @@ def certify(
         for known in LAWS:
             typer.echo(f"{known.name}: {known.about}")
         return
-    chosen = _chosen(ids or [], everything)
-    kept = _kept(out, quick, seed, resume)
+    names, env_kwargs = _with_arguments(ids or [])
+    chosen = _chosen(names, everything, env_kwargs)
+    kept = _kept(out, quick, seed, resume, env_kwargs)
     wanted = [known.name for known in choose(law or [], {known.name: known for known in LAWS}, "law")]
     untried = {name: kept.unsettled(name, wanted) if kept else wanted for name in chosen}
     certificates = []
-    for name, certificate in _certified(untried, kept, quick, seed, jobs or os.cpu_count() or 1, minutes):
+    for name, certificate in _certified(untried, kept, _How(quick, seed, minutes, env_kwargs), jobs):
         certificates.append(certificate)
         for verdict in filter(lambda verdict: verdict.traceback, certificate.verdicts):
             LOG.debug("%s", verdict.traceback)
@@ -103,12 +131,20 @@ def certify(
     _conclude(certificates, as_json)
 
 
-def _chosen(ids: list[str], everything: bool) -> list[str]:
+def _with_arguments(words: list[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of environments among the words of a command line, and the arguments of these environments."""
+    settings = [word for word in words if word.startswith("env_kwargs.")]
+    return [word for word in words if word not in settings], load_config(_Arguments, overrides=settings).env_kwargs
+
+
+def _chosen(ids: list[str], everything: bool, env_kwargs: Mapping[str, Any] | None = None) -> list[str]:
     """Return what to certify; report ids of ``--all`` whose packages are missing, or that are exempt from every law."""
     if bool(ids) == everything:
         raise UsageError("name at least one environment to certify, or use --all (not both)")
     for name in ids:
-        environment(name)  # report a wrong name before the first check
+        id = environment(name)  # report a wrong name, or a wrong argument, before the first check
+        if env_kwargs:
+            make(id, **env_kwargs).close()
     names = list(dict.fromkeys(ids or [entry.id for entry in entries()]))
     skipped = {name: why for name in names if everything and (why := find(name).lacks)}
     for name, why in skipped.items():
@@ -131,9 +167,12 @@ def _exempt(name: str) -> str:
     return contract.exempt.get("all", "")
 
 
-def _kept(out: Path | None, quick: bool, seed: int, resume: bool) -> CertificateFile | None:
+def _kept(
+    out: Path | None, quick: bool, seed: int, resume: bool, env_kwargs: Mapping[str, Any]
+) -> CertificateFile | None:
     if out is not None:
-        return CertificateFile(out, [known.name for known in LAWS], quick=quick, seed=seed, resume=resume)
+        laws = [known.name for known in LAWS]
+        return CertificateFile(out, laws, quick=quick, seed=seed, resume=resume, env_kwargs=env_kwargs)
     if resume:
         raise UsageError("--resume needs the file of an earlier certification: name it with --out")
     return None
@@ -153,36 +192,27 @@ def _conclude(certificates: Sequence[Certificate], as_json: bool) -> None:
 
 
 def _certified(
-    untried: Mapping[str, Sequence[str]],
-    kept: CertificateFile | None,
-    quick: bool,
-    seed: int,
-    jobs: int,
-    minutes: float,
+    untried: Mapping[str, Sequence[str]], kept: CertificateFile | None, how: _How, jobs: int | None
 ) -> Iterator[tuple[str, Certificate]]:
     """Yield each name with its certificate: those that a file has settled first, the others as they are finished."""
     for name in (name for name, laws in untried.items() if kept is not None and not laws):
         assert kept is not None
         yield name, kept.certificate(name)
     left = {name: laws for name, laws in untried.items() if laws}
-    for name, certificate in tried(left, quick, seed, jobs, minutes=minutes):
+    for name, certificate in _tried(left, how, jobs or os.cpu_count() or 1):
         yield name, certificate if kept is None else kept.add(name, certificate)
 
 
-def tried(
-    untried: Mapping[str, Sequence[str]], quick: bool, seed: int, jobs: int, *, minutes: float = 0.0
-) -> Iterator[tuple[str, Certificate]]:
+def _tried(untried: Mapping[str, Sequence[str]], how: _How, jobs: int) -> Iterator[tuple[str, Certificate]]:
     """Yield names and certificates as they are finished, each from its own process, and report each law on the way.
 
     Args:
         untried: laws to check, by the id of the environment.
-        quick: whether to use fewer tasks and shorter episodes.
-        seed: first of the sampled seeds.
+        how: the options of the certification.
         jobs: number of processes at a time.
-        minutes: time for each environment; 0 for no limit.
     """
     least = 0.0 if len(untried) <= FEW else SLOW
-    calls = [(name, quick, tuple(laws), seed, minutes, least) for name, laws in untried.items()]
+    calls = [(name, tuple(laws), how, least) for name, laws in untried.items()]
     for (name, *_), found in subprocess_map(one, calls, jobs):
         if isinstance(found, EnvironmentDiedError):
             died = Verdict("survives", "an environment does not end its process", Status.FAIL, str(found))
@@ -193,7 +223,7 @@ def tried(
             yield name, found
 
 
-def one(name: str, quick: bool, laws: tuple[str, ...], seed: int, minutes: float, least: float) -> Certificate:
+def one(name: str, laws: tuple[str, ...], how: _How, least: float) -> Certificate:
     """Make one certificate in a child process, which imports the environment's file itself."""
     os.dup2(2, 1)  # standard output carries certificates, and an environment may print
     numbers, total = itertools.count(1), len(laws)
@@ -204,5 +234,11 @@ def one(name: str, quick: bool, laws: tuple[str, ...], seed: int, minutes: float
             remark().print(f"{name} {number}/{total} {verdict.status} {verdict.law} {verdict.seconds:.1f} s")
 
     return try_laws(
-        environment(name), quick=quick, laws=laws, seed=seed, on_verdict=report, seconds=60 * minutes or None
+        environment(name),
+        quick=how.quick,
+        laws=laws,
+        seed=how.seed,
+        on_verdict=report,
+        seconds=60 * how.minutes or None,
+        env_kwargs=how.env_kwargs,
     )

@@ -17,8 +17,9 @@ from ..agents.settings import AgentSettings
 from ..config import Config
 from ..errors import UsageError
 from ..evals.evaluate import agent_of
-from ..evals.evaluation import EvalConfig
+from ..evals.evaluation import EvalConfig, check_evaluation
 from ..rollouts.engine import require_ray
+from ..rollouts.store import EPISODES
 from ..trainers.run.engine_settings import RayServersConfig
 
 
@@ -47,15 +48,19 @@ class ServedEvalConfig(EvalConfig):
 
 
 @contextmanager
-def acting(settings: ServedEvalConfig, out: Path) -> Iterator[Agent]:
+def acting(settings: ServedEvalConfig, out: Path, *, resume: bool = False, overwrite: bool = False) -> Iterator[Agent]:
     """Yield the agent of an evaluation. Its servers, if it starts some, are stopped at the end, whatever ends it.
 
     Args:
         settings: settings of the evaluation.
         out: folder of the evaluation.
+        resume: whether the evaluation continues one in that folder.
+        overwrite: whether it replaces one.
 
     Raises:
-        UsageError: the policy is not the folder of a model, or no server can be started as the settings say.
+        UsageError: the policy is not the folder of a model, no server can be started as the settings say, or the
+            evaluation would be refused once they have started.
+        StoreError: servers would start, and ``run_evaluation`` would refuse the folder.
         InfrastructureError: the servers do not start.
     """
     if settings.server is None:
@@ -67,6 +72,8 @@ def acting(settings: ServedEvalConfig, out: Path) -> Iterator[Agent]:
     if settings.program is not None:
         raise UsageError("a program plays with a model in this process or at a URL: leave out server or program")
     require_ray("server.ray")
+    # Servers take minutes to start, and occupy what others on the cluster may need.
+    check_evaluation(settings, store=out / EPISODES, resume=resume, overwrite=overwrite)
     from ..rollouts.cluster.connection import ClusterConnection, Needs  # Ray, which nothing else needs
 
     needs = [Needs("server", "server.ray", ray.resources, ray.replicas)]

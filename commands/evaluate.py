@@ -11,6 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ..config import describe, load_config
+from ..envs.harbor.address import is_harbor
 from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import UsageError
@@ -136,10 +137,9 @@ def evaluate(
     if sandbox is not None:
         sees_to(settings.env, sandbox)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
-    with resumable(ONCE_MORE), acting(settings, folder) as agent:
-        summary = run_evaluation(
-            settings, agent, store=folder / EPISODES, resume=resume, overwrite=overwrite, progress=True
-        )
+    how = {"resume": resume, "overwrite": overwrite}
+    with resumable(ONCE_MORE), acting(settings, folder, **how) as agent:
+        summary = run_evaluation(settings, agent, store=folder / EPISODES, progress=True, **how)
     summary.save(folder / SUMMARY)
     html = written(folder, settings) if report else None
     conclude(summary, folder, html, wire)
@@ -208,6 +208,8 @@ def sees_to(env: str, sandbox: str) -> None:
     """
     if sandbox not in backend_names():
         raise UsageError(f"there is no sandbox backend {sandbox!r}; choose from {', '.join(backend_names())}")
+    if is_harbor(env):
+        raise UsageError(f"{env} always runs in docker, with the image of each task: omit --sandbox")
     make(env).close()
     try:
         make(env, sandbox=sandbox).close()

@@ -7,6 +7,7 @@ an episode when the model writes a message without a call, and drops that messag
 from __future__ import annotations
 
 import inspect
+import json
 import keyword
 import logging
 from collections.abc import Callable, Mapping
@@ -115,7 +116,13 @@ def trl_environment(id: str, **kwargs: Any) -> Callable[[], Any]:
 
 
 def trl_rows(
-    id: str, count: int, *, split: Split | str = Split.TRAIN, level: int | None = None, **kwargs: Any
+    id: str,
+    count: int,
+    *,
+    split: Split | str = Split.TRAIN,
+    level: int | None = None,
+    in_prompt: bool = False,
+    **kwargs: Any,
 ) -> list[dict[str, Any]]:
     """Return rows for ``datasets.Dataset.from_list``: an empty prompt, and a task, which is ``reset``'s to describe.
 
@@ -124,12 +131,18 @@ def trl_rows(
         count: number of tasks.
         split: split of the tasks.
         level: level of the tasks (default: the usual ones in turn).
+        in_prompt: whether the prompt is the task, as JSON, for ``turnwise.rollouts.trl_rollout``: TRL passes nothing
+            else of a row to a ``rollout_func``.
         kwargs: constructor arguments of the environment.
     """
     env = make(id, **kwargs)
     specs = list(env.tasks().sample(count, split=split, level=level))
     env.close()
-    return [{"prompt": [{"role": "user", "content": ""}], "task": spec.to_json()} for spec in specs]
+    tasks = [spec.to_json() for spec in specs]
+    texts = [json.dumps(task) if in_prompt else "" for task in tasks]
+    return [
+        {"prompt": [{"role": "user", "content": text}], "task": task} for text, task in zip(texts, tasks, strict=True)
+    ]
 
 
 def _method(tool: Tool) -> Callable[..., str]:

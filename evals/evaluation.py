@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
@@ -21,7 +20,7 @@ from ..envs.base import TurnEnv
 from ..envs.registry import create
 from ..envs.source import source_digest
 from ..envs.tools import Tool
-from ..errors import SpendingCapError, StoreError, UsageError
+from ..errors import SpendingCapError
 from ..inference.policy_spec import is_chat_api
 from ..loop_thread import refuse_running_loop
 from ..rollouts.branching_search import RolloutSearch
@@ -33,10 +32,11 @@ from ..rollouts.progress import RunProgress
 from ..rollouts.provenance import provenance
 from ..rollouts.recording import record_episodes
 from ..rollouts.stats import RunStats
-from ..rollouts.store import MANIFEST, EpisodeStore, load_episodes, read_episodes, run_of
+from ..rollouts.store import load_episodes
 from ..service.process import ProgramConfig
 from ..tasks.family import SeededFamily, TaskFamily
 from ..tasks.spec import Split
+from .evaluation_store import check_store, evaluation_store
 from .sampling import Sample, sample_tasks
 from .summary import Summary, summarise
 
@@ -139,6 +139,34 @@ class _Plan:
     tools: Sequence[Tool]
     source: str | None
     """Digest of the environment's source, if the id does not fix its behavior."""
+
+    def identity(self, config: EvalConfig) -> dict[str, Any]:
+        """Return what a store that is continued must share."""
+        return config.identity | ({"env_source": self.source} if self.source else {})
+
+
+def check_evaluation(
+    config: EvalConfig,
+    *,
+    store: Path | str,
+    env: EnvSource | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> None:
+    """Raise what ``run_evaluation`` would raise before its first episode, e.g. before servers start; change nothing.
+
+    Args:
+        config: settings of the evaluation.
+        store: folder of the episode store.
+        env: environment to play if it is not registered under ``config.env``.
+        resume: as for ``run_evaluation``.
+        overwrite: as for ``run_evaluation``.
+
+    Raises:
+        UsageError: the environment, a split or a level does not exist, or both ``resume`` and ``overwrite`` are set.
+        StoreError: as for ``run_evaluation``.
+    """
+    check_store(Path(store), _plan(config, env).identity(config), resume=resume, overwrite=overwrite)
 
 
 def run_evaluation(
@@ -257,20 +285,7 @@ async def _play(
     progress: bool,
 ) -> None:
     """Play the episodes that the store lacks; the store stays intact, whatever ends this."""
-    if resume and overwrite:
-        raise UsageError(
-            "choose either resume (--resume), which keeps existing episodes, or overwrite (--overwrite), which "
-            "replaces them"
-        )
-    identity = config.identity | ({"env_source": plan.source} if plan.source else {})
-    replace, new = overwrite or _replaceable(path, identity), _is_new(path)
-    with EpisodeStore(path, run=identity, overwrite=replace) as store, _removed_if_refused(store, new):
-        store.discard_unscored(after_action=False)
-        if len(store) and not resume:
-            raise StoreError(
-                f"{path} already has {len(store)} episodes; continue it (resume=True, --resume), replace it "
-                "(overwrite=True, --overwrite), or name another folder"
-            )
+    with evaluation_store(path, plan.identity(config), resume=resume, overwrite=overwrite) as store:
         stats, there = RunStats(), len(store)
         source = config.env if env is None else env
         async with pool_of(config.rollouts, source, isolation=config.isolation, env_kwargs=config.env_kwargs) as pool:
@@ -283,48 +298,6 @@ async def _play(
                         bar.tick()
                         if on_episode is not None:
                             on_episode(episode)
-
-
-def _is_new(path: Path) -> bool:
-    return not path.exists()
-
-
-@contextmanager
-def _removed_if_refused(store: EpisodeStore, new: bool) -> Iterator[None]:
-    """Remove a new store that an error leaves without any episode: a refused evaluation is not an interrupted one."""
-    try:
-        yield
-    except SpendingCapError:
-        raise
-    except Exception:
-        if new and not len(store):
-            shutil.rmtree(store.path, ignore_errors=True)
-            with suppress(OSError):  # the folder of the evaluation holds something else
-                store.path.parent.rmdir()
-        raise
-
-
-def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether a store of other settings has no episode that counts, so that starting over loses nothing.
-
-    With the same settings, its failed episodes are played again instead, and their failures stay counted.
-
-    Raises:
-        StoreError: its episodes were played with another version of the environment's source.
-    """
-    if not (path / MANIFEST).is_file():
-        return False
-    there = run_of(path)
-    changed = there != identity and {**there, "env_source": None} == {**identity, "env_source": None}
-    # Failures after an action of the agent count only if the environment has not changed since.
-    if not any(episode.scored or (episode.after_action and not changed) for episode in read_episodes(path)):
-        return there != identity
-    if changed:
-        raise StoreError(
-            f"the episodes in {path} belong to another version of {identity['env']}: its source has changed since, or "
-            "was not recorded; play them again (overwrite=True, --overwrite), or name another folder"
-        )
-    return False
 
 
 def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:

@@ -10,6 +10,7 @@ from ..lazy import attach
 if TYPE_CHECKING:
     from .costs import RolloutCost
     from .episode import Episode, Fork, Outcome, Turn, scored
+    from .for_trl import TrlRollout, trl_reward, trl_rollout
     from .options import RunOptions
     from .recording import record_episodes
     from .runner import run, run_episodes
@@ -22,6 +23,7 @@ __all__ = [
     "Outcome",
     "RolloutCost",
     "RunOptions",
+    "TrlRollout",
     "Turn",
     "load_episodes",
     "read_episodes",
@@ -29,6 +31,8 @@ __all__ = [
     "run",
     "run_episodes",
     "scored",
+    "trl_reward",
+    "trl_rollout",
 ]
 
 if not TYPE_CHECKING:

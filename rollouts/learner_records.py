@@ -1,4 +1,4 @@
-"""The learner's numbers for stored episodes: advantage and entropy per token, the critic's value per turn.
+"""The learner's numbers for stored episodes: advantage, entropy and clipping per token, the critic's value per turn.
 
 A training run writes these files beside the parts of its store, since the numbers exist only after the episodes::
 
@@ -27,26 +27,28 @@ from .columns import text_in, text_out
 
 PREFIX = "_learner-"
 UNFINISHED = "_learner.writing"
-_NUMBERS = pa.list_(pa.float32())
+_NUMBERS, _COUNTS = pa.list_(pa.float32()), pa.list_(pa.int16())
+_LISTS = {
+    "advantages": _NUMBERS,
+    "entropies": _NUMBERS,
+    "logprobs": _NUMBERS,
+    "clipped_low": _COUNTS,
+    "clipped_high": _COUNTS,
+}
+_TURN = pa.struct([*_LISTS.items(), ("value", pa.float32())])
 SCHEMA = pa.schema(
     [
         ("episode_id", pa.string()),
         ("step", pa.int64()),
-        (
-            "turns",
-            pa.list_(
-                pa.struct(
-                    [("advantages", _NUMBERS), ("entropies", _NUMBERS), ("logprobs", _NUMBERS), ("value", pa.float32())]
-                )
-            ),
-        ),
+        ("turns", pa.list_(_TURN)),
+        ("updates", pa.int32()),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerTurn:
-    """The learner's numbers for one turn, before the update of the step.
+    """The learner's numbers for one turn: before the updates of the step, but for the counts.
 
     Args:
         advantages: advantage of each sampled token, as the loss used it; empty if none was computed.
@@ -54,12 +56,16 @@ class LearnerTurn:
         logprobs: log-probability of each sampled token under the trainer's policy, which differs from the sampler's
             by arithmetic and staleness; or empty.
         value: the critic's value of the state before the turn, in units of reward; ``None`` without a critic.
+        clipped_low: number of updates in which the lower bound of the ratio decided the loss, for each token; or empty.
+        clipped_high: the same for the upper bound of the ratio, or ``dual_clip``; or empty.
     """
 
     advantages: tuple[float, ...] = ()
     entropies: tuple[float, ...] = ()
     logprobs: tuple[float, ...] = ()
     value: float | None = None
+    clipped_low: tuple[int, ...] = ()
+    clipped_high: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +76,14 @@ class LearnerRecord:
         episode_id: id of the episode in the store.
         step: training step that learned from it, counted from 1, as in the episode's fingerprint ``step``.
         turns: one entry per turn of the episode, in order.
+        updates: number of updates of the step that the episode took part in; ``None`` if the policy learned from other
+            actions (ArCHer), or the record is older than this number.
     """
 
     episode_id: str
     step: int
     turns: tuple[LearnerTurn, ...]
+    updates: int | None = None
 
 
 def write_records(store: Path, records: Sequence[LearnerRecord]) -> None:
@@ -96,7 +105,8 @@ def write_records(store: Path, records: Sequence[LearnerRecord]) -> None:
         table = pa.Table.from_pylist(rows, schema=SCHEMA)
         if file.exists():  # of the same run before it was killed and resumed
             try:
-                table = pa.concat_tables([pq.ParquetFile(file).read().cast(SCHEMA), table])
+                before = pq.ParquetFile(file).read().to_pylist()
+                table = pa.concat_tables([pa.Table.from_pylist(before, schema=SCHEMA), table])
             except (ValueError, pa.ArrowException):  # torn by what killed it: a run goes on without them
                 os.replace(file, file.with_suffix(".damaged"))
         pq.write_table(table, store / UNFINISHED, compression="zstd")
@@ -125,12 +135,12 @@ def read_record(store: Path, episode_id: str, step: int) -> LearnerRecord | None
         try:
             if not file.is_file():
                 raise ValueError("it is not a file")
-            table = pq.ParquetFile(file).read().select(SCHEMA.names).cast(SCHEMA)
+            table = pq.ParquetFile(file).read()
             mine = compute.and_(
                 compute.equal(table["episode_id"], text_out(episode_id)), compute.equal(table["step"], step)
             )
             found = [_record(row) for row in table.filter(mine).to_pylist()]
-        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        except (OSError, pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
             first_line = str(error).partition("\n")[0]
             raise StoreError(f"cannot read {file.name}: {first_line}") from None
         if found:
@@ -144,13 +154,8 @@ def record_files(store: Path) -> list[Path]:
 
 
 def _record(row: dict[str, Any]) -> LearnerRecord:
-    for turn in row["turns"] or ():
-        if any(None in (turn[name] or ()) for name in ("advantages", "entropies", "logprobs")):
-            raise ValueError("a token has no number")
-    turns = tuple(
-        LearnerTurn(
-            **{name: tuple(turn[name] or ()) for name in ("advantages", "entropies", "logprobs")}, value=turn["value"]
-        )
-        for turn in row["turns"] or ()
-    )
-    return LearnerRecord(text_in(row["episode_id"]), row["step"], turns)
+    turns = pa.array(row["turns"] or (), _TURN).to_pylist()  # adds the fields that older files lack
+    if any(None in (turn[name] or ()) for turn in turns for name in _LISTS):
+        raise ValueError("a token has no number")
+    read = (LearnerTurn(**{name: tuple(turn[name] or ()) for name in _LISTS}, value=turn["value"]) for turn in turns)
+    return LearnerRecord(text_in(row["episode_id"]), row["step"], tuple(read), row.get("updates"))

@@ -21,12 +21,12 @@ from .collect.collect import Collected
 from .learning.advantages import beyond_rounding, large_enough, leave_one_out
 from .learning.batch import Batch
 from .learning.groups import Group
-from .learning.learner import Learner, Update
-from .learning.learner_records import Observe
+from .learning.learner import Learner
+from .learning.learner_records import Observe, observed
 from .learning.loss import CorrectionSetting, Level, loop_bounds
 from .learning.normalizers import normalizer
 from .learning.objective import Objective, correction_for
-from .learning.updates import minibatches, parts_of, summary
+from .learning.updates import minibatches, parts_of, summary, take_steps
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
 from .run.settings import Plan, PolicyConfig, refuse_greedy
@@ -95,7 +95,7 @@ class LoopTrainer(Trainer[LoopConfig]):
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         run = self.run
-        step = partial(iterate, self.config, run.learner, groups, version=run.step, observe=run.record_learning)
+        step = partial(iterate, self.config, run.learner, groups, version=run.step, observe=run.observe)
         return await run.learn(step)
 
 
@@ -114,7 +114,7 @@ def iterate(
         learner: learner to update.
         groups: K scored episodes per task, less those that the infrastructure lost.
         version: policy version that sampled them, which also seeds the shuffle.
-        observe: function that receives the episodes with their advantages, before the first update.
+        observe: function that receives the episodes, their advantages and clipped tokens after the last update.
 
     Returns:
         Means over the updates (maxima for names that end in ``_max``), and counts.
@@ -122,8 +122,6 @@ def iterate(
     batch = Batch.of(groups)
     advantage_E = leave_one_out(batch.return_E, batch.group_E)
     rows = learner.recompute_old(batch.rows.with_advantage(advantage_E))
-    if observe is not None:
-        observe(batch.episodes, rows, None)
     # A constant denominator: neither a filtered episode nor a lost one changes the weight of the others.
     rows = rows.with_weight(normalizer(rows, "traj_mean", denominator=config.minibatch))
     objective = Objective(
@@ -135,12 +133,11 @@ def iterate(
         dual_clip=config.dual_clip,
     )
     kept_E = large_enough(advantage_E, config.min_advantage) & beyond_rounding(advantage_E, batch.return_E)
-    updates: list[Update] = []
     shuffles = (Rng("loop", config.seed, version, epoch) for epoch in range(config.epochs))
-    for part in (part for rng in shuffles for part in minibatches(len(advantage_E), config.minibatch, rng)):
-        updates.append(learner.step(rows.select(i for i in part if kept_E[i]), objective, version=version))
-        if updates[-1].aborted:
-            break
+    parts = (part for rng in shuffles for part in minibatches(len(advantage_E), config.minibatch, rng))
+    chosen = (rows.select(i for i in part if kept_E[i]) for part in parts)
+    with observed(observe, batch.episodes, rows) as clips:
+        updates = take_steps(learner, chosen, objective, version=version, clips=clips)
     return summary(updates) | {
         "filtered": float((~kept_E).float().mean()) if kept_E.numel() else 0.0,
         "rows": float(torch.unique(rows.row).numel()),

@@ -31,16 +31,17 @@ from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
 from .learning.advantages import bootstraps, final_prompt, large_enough
 from .learning.batch import Batch
+from .learning.clips import ClipCounts
 from .learning.entropy import EntropyHistory
 from .learning.groups import Group
 from .learning.kl import kl_in_reward, reference_metrics
 from .learning.learner import Learner, Update
-from .learning.learner_records import Observe
+from .learning.learner_records import Observe, observed
 from .learning.normalizers import Normalizer, normalizer
 from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
 from .learning.rows import Rows
-from .learning.updates import minibatches, parts_of, summary
+from .learning.updates import minibatches, parts_of, summary, take_steps
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
 from .run.run import Run
@@ -206,7 +207,7 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         run = self.run
-        step = partial(iterate, self.config, self.parts, groups, version=run.step, observe=run.record_learning)
+        step = partial(iterate, self.config, self.parts, groups, version=run.step, observe=run.observe)
         return await run.learn(step)
 
 
@@ -225,7 +226,7 @@ def iterate(
         parts: learner, critic and history of entropies to update; the learner rests while the critic warms up.
         groups: scored episodes by task.
         version: policy version that sampled them, which also seeds the shuffle.
-        observe: function that receives the episodes with their advantages, before the first update.
+        observe: function that receives the episodes, their advantages and clipped tokens after the last update.
 
     Returns:
         Means over the updates (maxima for names that end in ``_max``), counts, and the critic's own metrics.
@@ -250,11 +251,11 @@ def iterate(
     rows = weighted(config, rows, len(batch.episodes))
     if config.shared_token_weight == "split":
         rows = counted_once(batch, rows)
-    if observe is not None:
-        observe(batch.episodes, rows, credit.value_T)
-    if not warming:
-        objective = objective_at(version, config, parts, rows)
-        metrics |= summary(update(config, learner, rows, objective, len(batch.episodes), version=version))
+    with observed(observe, batch.episodes, rows, credit.value_T) as clips:
+        if not warming:
+            objective = objective_at(version, config, parts, rows)
+            count = len(batch.episodes)
+            metrics |= summary(update(config, learner, rows, objective, count, version=version, clips=clips))
     if critic is not None and credit.target_T is not None:
         metrics |= critic.fit(rows, credit.target_T)
     return metrics
@@ -279,17 +280,20 @@ def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
 
 
 def update(
-    config: OnPolicyConfig, learner: Learner, rows: Rows, objective: Objective, episodes: int, *, version: int
+    config: OnPolicyConfig,
+    learner: Learner,
+    rows: Rows,
+    objective: Objective,
+    episodes: int,
+    *,
+    version: int,
+    clips: ClipCounts | None = None,
 ) -> list[Update]:
     """Make epochs × minibatches of optimizer steps; stop early if the policy has moved too far."""
-    updates: list[Update] = []
     rows = rows.with_weight(torch.where(large_enough(rows.advantage, config.min_advantage), rows.weight, 0.0))
     shuffles = (Rng("on-policy", config.seed, version, epoch) for epoch in range(config.epochs))
-    for part in (part for rng in shuffles for part in minibatches(episodes, config.minibatch, rng)):
-        updates.append(learner.step(rows.select(part), objective, version=version))
-        if updates[-1].aborted:
-            break
-    return updates
+    chosen = (rows.select(part) for rng in shuffles for part in minibatches(episodes, config.minibatch, rng))
+    return take_steps(learner, chosen, objective, version=version, clips=clips)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -82,7 +82,7 @@ class SelfPlayTrainer(Trainer[SelfPlayConfig]):
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         run = self.run
-        step = partial(iterate, self.config, run.learner, groups, version=run.step, observe=run.record_learning)
+        step = partial(iterate, self.config, run.learner, groups, version=run.step, observe=run.observe)
         return await run.learn(step)
 
 

@@ -127,6 +127,7 @@ def to_json(
         "values": _values(episode),
         "token_texts": texts is not None,
         "learner_note": learner.note,
+        "updates": learner.updates,
     }
 
 

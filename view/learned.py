@@ -28,10 +28,12 @@ class Learned:
     Args:
         turns: one entry per turn of the episode; empty if nothing is stored.
         note: one or two sentences for readers.
+        updates: number of updates in which clipped tokens were counted; ``None`` if nothing is stored.
     """
 
     turns: tuple[LearnerTurn, ...] = ()
     note: str = NOT_STORED
+    updates: int | None = None
 
     def value(self, turn: int) -> float | None:
         """Return the critic's value of the state before a turn; ``None`` if there is none."""
@@ -47,6 +49,8 @@ class Learned:
         return {
             "advantages": own.advantages or None,
             "entropies": own.entropies or None,
+            "clipped_low": own.clipped_low if self.updates else None,
+            "clipped_high": own.clipped_high if self.updates else None,
             "mismatch": [sampler - trainer for sampler, trainer in pairs] if own.logprobs else None,
         }
 
@@ -55,7 +59,10 @@ class Learned:
         own = self.turns[turn] if self.turns else LearnerTurn()
         value = [f"critic {own.value:.3g}"] if own.value is not None else []
         named = (("advantage", own.advantages), ("entropy", own.entropies))
-        return " · ".join([*value, *(f"{name} {_span(numbers)}" for name, numbers in named if numbers)])
+        spans = [f"{name} {_span(numbers)}" for name, numbers in named if numbers]
+        clipped = sum(map(bool, map(sum, zip(own.clipped_low, own.clipped_high, strict=True))))
+        clips = [f"{clipped} of {len(own.clipped_low)} tokens clipped"] if self.updates and own.clipped_low else []
+        return " · ".join([*value, *spans, *clips])
 
     def bars(self) -> str:
         """Return the critic's values along the turns as a line of bars, ``·`` where there is none; or empty."""
@@ -95,10 +102,18 @@ def learned(store: Path, episode: Episode) -> Learned:
         return Learned()
     if not _fits(record.turns, episode):
         return Learned(note=f"The learner's numbers beside this store belong to other tokens. {TRAINED}")
-    clipped = "Which tokens the loss clipped is not stored."
-    return Learned(
-        record.turns, f"The learner's numbers are those before the update of step {step}. {clipped} {TRAINED}"
-    )
+    before = f"The learner's numbers are those before the updates of step {step}."
+    return Learned(record.turns, f"{before} {_clips(record.updates)} {TRAINED}", record.updates)
+
+
+def _clips(updates: int | None) -> str:
+    """Say what is known of the tokens that the loss clipped."""
+    if updates is None:
+        return "Which tokens the loss clipped is not stored."
+    if not updates:
+        return "No update used this episode, for example since its advantage was 0."
+    counted = "the only update" if updates == 1 else f"the {updates} updates"
+    return f"Clipped tokens are counted over {counted} that used this episode."
 
 
 def _fits(turns: tuple[LearnerTurn, ...], episode: Episode) -> bool:
@@ -108,5 +123,5 @@ def _fits(turns: tuple[LearnerTurn, ...], episode: Episode) -> bool:
     return all(
         len(column) in (0, len(turn.action_ids))
         for own, turn in zip(turns, episode.turns, strict=True)
-        for column in (own.advantages, own.entropies, own.logprobs)
+        for column in (own.advantages, own.entropies, own.logprobs, own.clipped_low, own.clipped_high)
     )

@@ -11,10 +11,11 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
-from ...errors import InfrastructureError, TurnwiseError
+from ...errors import InfrastructureError, SandboxUnavailableError, TurnwiseError
 from ...verdicts import NotApplicable, Status, choose, describe
 from ..author_line import at, author_line, author_traceback, line_of_frame, noted
 from ..base import TurnEnv
@@ -57,6 +58,7 @@ def certify(
     on_verdict: Callable[[Verdict], None] | None = None,
     seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> Certificate:
     """Try every law on an environment.
 
@@ -69,12 +71,14 @@ def certify(
         on_verdict: called after each law, for a progress display.
         seconds: time for all laws; what does not fit is skipped, and its verdict says so. Omitted: no limit.
         clock: the time in seconds, by which ``seconds`` and ``max_seconds`` are judged.
+        env_kwargs: the arguments with which each environment is made.
 
     Raises:
-        UsageError: no such id, or no such law.
+        UsageError: no such id, no such law, or an argument that the environment refuses.
+        SandboxUnavailableError: this machine lacks the sandbox in which the environment runs, so no law can be tried.
     """
     named = choose(sorted(laws), {law.name: law for law in LAWS}, "law")
-    harness = laboratory(target, samples=samples, quick=quick, seed=seed)
+    harness = laboratory(target, samples=samples, quick=quick, seed=seed, env_kwargs=env_kwargs)
     harness.clock = clock
     ends = math.inf if seconds is None else clock() + seconds
     chosen = [law for law in LAWS if law in named]
@@ -95,10 +99,17 @@ def certify(
     return Certificate(tuple(verdicts), harness.subject.name)
 
 
-def laboratory(target: Target, *, samples: int | None = None, quick: bool = False, seed: int = 0) -> Harness:
+def laboratory(
+    target: Target,
+    *,
+    samples: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> Harness:
     """Return the harness in which laws are tried on ``target``; arguments as for ``certify``."""
     effort = QUICK if quick else Effort()
-    return Harness(subject_of(target), replace(effort, samples=samples) if samples else effort, seed)
+    return Harness(subject_of(target, env_kwargs), replace(effort, samples=samples) if samples else effort, seed)
 
 
 def tried(law: Law, harness: Harness) -> Verdict:
@@ -108,6 +119,8 @@ def tried(law: Law, harness: Harness) -> Verdict:
     """
     began = harness.clock()
     status, reason, reproduce, error = _outcome(law, harness)
+    if law.gate and isinstance(error, SandboxUnavailableError):  # of the machine, of which no law says anything
+        raise error
     harness.release()
     unsettled = silent = isinstance(error, OutOfTime) or type(error) is InfrastructureError
     if status is Status.FAIL and error is not None and (where := author_line(error)):

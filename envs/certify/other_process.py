@@ -1,7 +1,8 @@
 """Plays episodes in a process of its own: work comes as JSON on standard input, traces go to standard output.
 
-An address is ``{"id": …}`` for a registered id, or ``{"module": …, "file": …, "name": …, "kwargs": …}`` for a class or
-function: imported by its module's name where that works, and from its file otherwise (a test, a script).
+An address is ``{"id": …, "kwargs": …}`` for a registered id; for a class or function it is
+``{"module": …, "file": …, "name": …, "kwargs": …}``: imported by its module's name where that works, and from its file
+otherwise (a test, a script).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -37,28 +38,34 @@ def address_of(target: Callable[..., TurnEnv], kwargs: dict[str, Any]) -> tuple[
     return {"module": module.__name__, "file": getattr(module, "__file__", None), "name": name, "kwargs": kwargs}, ""
 
 
-def subject_of(target: str | Callable[..., TurnEnv]) -> Subject:
-    """Return the subject for an id, a class, or a function that makes an environment."""
+def subject_of(target: str | Callable[..., TurnEnv], kwargs: Mapping[str, Any] | None = None) -> Subject:
+    """Return the subject for an id, a class, or a function that makes an environment.
+
+    Args:
+        target: an id, a class or a function.
+        kwargs: the arguments with which each environment is made, over those of the id.
+    """
+    given = dict(kwargs or {})
     if isinstance(target, str):
         entry: Entry = find(target)
-        address: dict[str, Any] | None = {"id": target}
+        address: dict[str, Any] | None = {"id": target, "kwargs": given}
         why = ""
         if entry.source == "session":
             point = entry.entry_point
             if isinstance(point, str):
                 module, _, name = point.partition(":")
-                address = {"module": module, "file": None, "name": name, "kwargs": entry.kwargs}
+                address = {"module": module, "file": None, "name": name, "kwargs": {**entry.kwargs, **given}}
             else:
-                address, why = address_of(point, entry.kwargs)
-        return Subject(target, lambda: make(target), address, why, token_variable(target))
-    address, why = address_of(target, {})
-    return Subject(getattr(target, "__qualname__", repr(target)), target, address, why)
+                address, why = address_of(point, {**entry.kwargs, **given})
+        return Subject(target, lambda: make(target, **given), address, why, token_variable(target))
+    address, why = address_of(target, given)
+    return Subject(getattr(target, "__qualname__", repr(target)), partial(target, **given), address, why)
 
 
 def found(address: dict[str, Any]) -> Callable[[], TurnEnv]:
     """Return a function that makes the environment at an address."""
     if "id" in address:
-        return lambda: make(address["id"])
+        return lambda: make(address["id"], **address["kwargs"])
     target: Any = reduce(getattr, address["name"].split("."), _module(address["module"], address["file"]))
     return lambda: target(**address["kwargs"])
 

@@ -20,8 +20,10 @@ def folder_of(id: str) -> Path:
     Raises:
         UnknownEnvironmentError: there is no such folder.
     """
+    if id == SCHEME:
+        raise UnknownEnvironmentError(f"{id!r} names no folder; write harbor:PATH of a task, or of several")
     folder = Path(id.removeprefix(SCHEME)).expanduser()
-    if id == SCHEME or not folder.is_dir():
+    if not folder.is_dir():
         raise UnknownEnvironmentError(
             f"there is no folder {folder} for {id!r}; write harbor:PATH of a task, or of several"
         )

@@ -41,6 +41,8 @@ RECIPE = 1
 """Version of this module's images; raise it to make other images of the same tasks."""
 FOLDERS = ("/logs/verifier", "/logs/agent", "/logs/artifacts", "/solution")
 """Folders that are writable, empty, and in memory in each sandbox."""
+RESERVED = ("/tests", "/logs", "/solution")
+"""Folders right below ``/`` that cannot be a working directory."""
 LEADING = re.compile(r"PATH|LD_.*|BASH_ENV|ENV|PYTHON.*|PERL5(LIB|OPT)|RUBY(LIB|OPT)|NODE_(PATH|OPTIONS)|CDPATH")
 """Variables that decide which programs and modules run."""
 WITHIN = 120.0
@@ -193,6 +195,8 @@ def _place(api: APIClient, task: HarborTask, base: str, workdir: str | None, tes
         spec = SandboxSpec(workdir=where)
     except pydantic.ValidationError as error:
         raise TaskError(f"{task.folder}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+    if where in RESERVED:
+        raise TaskError(f"{task.folder}: the working directory is {where}, which Harbor's files take: choose another")
     content = {name: hashlib.sha256(data).hexdigest() for name, data in tests.items()}
     digest = hashlib.sha256(f"{RECIPE} {base} {where} {sorted(content.items())}".encode()).hexdigest()
     container = make(api, _config(base, spec))

@@ -24,6 +24,8 @@ from ...errors import TaskError
 from ...tasks.rng import stable_hash
 from .config import TaskConfig
 
+SHOWN = 3
+"""How many of several tasks that cannot be played a message names."""
 FROM_HOST = re.compile(r"\$\{?[A-Za-z_]\w*")
 """A reference to a variable of the host in a task's environment variables."""
 
@@ -90,7 +92,7 @@ def read_tasks(folder: Path | str, *, skip: bool = False) -> tuple[HarborTask, .
         skip: leave out tasks that cannot be played; otherwise, one such task is an error.
 
     Raises:
-        TaskError: there is no task, or some cannot be played; the message has one line for each.
+        TaskError: there is no task, or some cannot be played; the message names the first ones.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -107,8 +109,11 @@ def read_tasks(folder: Path | str, *, skip: bool = False) -> tuple[HarborTask, .
         except TaskError as error:
             wrong.append(str(error))
     if wrong and not (skip and read):
-        more = "" if skip else "; pass skip=True to leave them out"
-        raise TaskError("\n".join([f"{len(wrong)} of {len(found)} tasks in {path} cannot be played{more}:", *wrong]))
+        more = "" if skip else "; pass skip=True (env_kwargs.skip=true) to leave them out"
+        rest = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        raise TaskError(
+            f"{len(wrong)} of {len(found)} tasks in {path} cannot be played{more}: {'; '.join(wrong[:SHOWN])}{rest}"
+        )
     return tuple(read)
 
 

@@ -8,9 +8,11 @@ import math
 import os
 import re
 import shutil
+import signal
 import socket
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -76,13 +78,14 @@ class ClusterConnection:
         self._ours = not ray.is_initialized()
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        if self._ours and address == "local":
-            self._start()
-        elif self._ours:
-            self._join()
         try:
+            with _own_sigterm():
+                if self._ours and address == "local":
+                    self._start()
+                elif self._ours:
+                    self._join()
             self._check_resources()
-        except UsageError:
+        except BaseException:  # also Ctrl-C while it starts
             self.close()
             raise
 
@@ -156,6 +159,17 @@ class ClusterConnection:
                 raise UsageError(
                     f"no node of the cluster has {shown}, which {need.table}.resources asks for one {need.what}"
                 )
+
+
+@contextlib.contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep this process's handler of SIGTERM, which Ray replaces by one that exits at once."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _check_head(host: str, port: int) -> None:

@@ -68,7 +68,19 @@ def connect(where: str | None = None) -> APIClient:
     try:
         return client(where)
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        raise SandboxUnavailableError(f"the docker engine at {where} does not answer ({error}); {NONE_RUNS}") from error
+        raise SandboxUnavailableError(
+            f"the docker engine at {where} does not answer ({_cause(error)}): start it, or set DOCKER_HOST to another"
+        ) from error
+
+
+def _cause(error: BaseException) -> str:
+    """Return the text of the operating system in a chain of errors, each of which quotes the one before it."""
+    while not isinstance(error, OSError) or error.strerror is None:
+        inner = error.__cause__ or error.__context__
+        if inner is None:
+            break
+        error = inner
+    return str(error.strerror) if isinstance(error, OSError) and error.strerror else str(error)
 
 
 class Engine:

@@ -23,8 +23,10 @@ VERDICTS = (
 )
 
 
-def opened(path: Path, *, resume: bool = True, quick: bool = True, seed: int = 0) -> CertificateFile:
-    return CertificateFile(path, LAWS, quick=quick, seed=seed, resume=resume)
+def opened(
+    path: Path, *, resume: bool = True, quick: bool = True, seed: int = 0, env_kwargs: dict[str, Any] | None = None
+) -> CertificateFile:
+    return CertificateFile(path, LAWS, quick=quick, seed=seed, resume=resume, env_kwargs=env_kwargs)
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_a_line_that_was_not_finished_is_tried_again(path: Path) -> None:
 def test_another_file_or_other_options_are_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--resume"):
         opened(path, resume=False)
-    for options in ({"quick": False}, {"seed": 1}):
+    for options in ({"quick": False}, {"seed": 1}, {"env_kwargs": {"max_turns": 3}}):
         with pytest.raises(UsageError, match="was made with"):
             opened(path, **options)
     (tmp_path / "other.jsonl").write_text('{"name": "a"}\n')

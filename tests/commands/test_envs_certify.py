@@ -105,6 +105,34 @@ def test_certify_survives_what_ends_its_process(run: Run, tmp_path: Path) -> Non
     assert "demo/GuessNumber-v0: certified" in ran.out, "one environment's death is not another's"
 
 
+KEYED = """\
+import turnwise as tw
+
+class Keyed(tw.TurnEnv):
+    def __init__(self, key="", **kwargs):
+        self.key = key
+        super().__init__(**kwargs)
+    def start(self, task, rng):
+        assert self.key == "right"
+        return f"Say {rng.pick(list('abcd'))}."
+    def act(self, action):
+        return tw.success("Yes.")
+
+tw.register("cli/Keyed-v0", Keyed)
+"""
+
+
+@pytest.mark.slow
+def test_certify_makes_environments_with_the_arguments_given_in_other_processes_too(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "keyed.py").write_text(KEYED)
+    words = ("certify", "keyed.py", "--quick", "--law", "begins", "--law", "two_processes_agree")
+    ran = run(*words, "env_kwargs.key=right")
+    assert ran.code == 0, ran.err + ran.out
+    assert "2 laws hold" in ran.out
+    assert run(*words).code == 1, "without the argument it cannot begin"
+    run(*words, "env_kwargs.kye=right").refused("does not take the argument 'kye'")
+
+
 def test_certify_lists_its_laws(run: Run) -> None:
     listed = run("certify", "--laws").out
     assert "fork_is_independent: " in listed

@@ -18,6 +18,7 @@ def test_the_flag_is_a_constructor_argument() -> None:
     ("env", "sandbox", "words"),
     [
         ("turnwise/Maze-v0", "bubblewrap", "turnwise/Maze-v0 does not run code in a sandbox: omit --sandbox"),
+        ("harbor:tasks", "docker", "harbor:tasks always runs in docker"),
         ("turnwise/CodeShell-v2", "bubblewrp", "there is no sandbox backend 'bubblewrp'"),
     ],
 )

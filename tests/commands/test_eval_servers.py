@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,7 +38,8 @@ def model(tmp_path: Path) -> Path:
     save_model(build_model(shape, tokenizer), tokenizer, tmp_path / "model")
     (tmp_path / "pids").touch()
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nPIDS={tmp_path / "pids"} exec {sys.executable} {STAND_IN} "$@"\n')
+    launched = f"echo $$ >> {tmp_path / 'launched'}; PIDS={tmp_path / 'pids'} exec"  # exec keeps the process id
+    python.write_text(f'#!/bin/sh\n{launched} {sys.executable} {STAND_IN} "$@"\n')
     python.chmod(0o755)
     return tmp_path / "model"
 
@@ -86,6 +88,50 @@ def test_an_interrupted_evaluation_stops_its_servers(
 
 def test_only_the_folder_of_a_model_can_be_served(run: Callable[..., Any], model: Path) -> None:
     run(*words(Path("oracle"))).refused("server.ray serves the folder of a model, and 'oracle' is not one")
+
+
+@pytest.mark.slow
+@pytest.mark.shift
+@pytest.mark.parametrize(
+    ("kind", "when"),
+    [
+        (signal.SIGINT, "launched"),
+        (signal.SIGTERM, "out/episodes/part-*.parquet"),
+        (signal.SIGKILL, "out/episodes/part-*.parquet"),
+    ],
+)
+def test_a_signal_leaves_no_server(
+    cluster: Any, ctrl_c: Callable[..., Any], model: Path, tmp_path: Path, kind: signal.Signals, when: str
+) -> None:
+    """While servers start, and while episodes are played; after SIGKILL, Ray ends what the command started."""
+    said = words(model, **{"server.ray.address": cluster.address, "n": 5000, "concurrency": 8})
+    ran = ctrl_c(said, lambda: any(tmp_path.glob(when)), kind)
+    if kind is signal.SIGKILL:
+        assert ran.code == -kind
+    else:
+        ran.interrupted()
+    pids = [int(line) for line in (tmp_path / "launched").read_text().split()]
+    assert pids, "the server had been launched"
+    assert not actors(), "an actor was left"
+    assert eventually(lambda: not any(map(alive, pids))), "a server was left"
+    if when != "launched":
+        assert load_episodes(tmp_path / "out" / "episodes"), "what was played is kept"
+
+
+def test_an_evaluation_that_would_be_refused_starts_no_server(
+    run: Callable[..., Any], model: Path, tmp_path: Path
+) -> None:
+    """There is no cluster here: a command that looked for one first would say so."""
+    pytest.importorskip("ray")
+    served = words(model, **{"server.ray.address": "127.0.0.1:1"})
+    played = [word for word in served if not word.startswith("server.")]
+    assert run(*played).code == 0
+    run(*served).refused("already has 6 episodes", "--resume")
+    run(*served, "--resume", "seed=1").refused("belongs to another run: seed")
+    run(*served, "--resume", "--overwrite").refused("choose either resume")
+    run(*served, "levels=99").refused("99")
+    run(*served, "--overwrite").refused("no Ray cluster at '127.0.0.1:1'")
+    assert len(load_episodes(tmp_path / "out" / "episodes")) == 6, "servers that do not start cost no episode"
 
 
 def test_without_servers_the_agent_is_what_the_policy_names(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from turnwise.agents.scripted import FunctionAgent, MixedAgent, NullAgent, Oracl
 from turnwise.config import load_config
 from turnwise.envs.wrappers.turn_limit import TurnLimit
 from turnwise.errors import ConfigError, StoreError, UnknownEnvironmentError, UsageError
-from turnwise.evals.evaluation import EvalConfig, run_evaluation, run_evaluation_async
+from turnwise.evals.evaluation import EvalConfig, check_evaluation, run_evaluation, run_evaluation_async
 from turnwise.evals.formatting import failures, not_scored
 from turnwise.evals.summary import Summary
 from turnwise.evals.terminal import print_summary
@@ -215,6 +215,54 @@ def test_a_store_of_another_evaluation_is_not_resumed(tmp_path: Path) -> None:
     run_evaluation(config(n=2), OracleAgent(), store=tmp_path / "run", env=OneDoor)
     with pytest.raises(StoreError, match="another run: seed"):
         run_evaluation(config(n=2, seed=5), OracleAgent(), store=tmp_path / "run", env=OneDoor, resume=True)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder; a lock names the process that had it last."""
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.name != "_lock"}
+
+
+def test_a_check_in_advance_refuses_what_the_evaluation_would_and_changes_nothing(tmp_path: Path) -> None:
+    run_evaluation(config(n=4), OracleAgent(), store=tmp_path / "played", env=Breaks)  # two of them failed
+    (tmp_path / "file").touch()
+    changes: list[tuple[dict[str, object], str, dict[str, bool]]] = [
+        ({}, "new/episodes", {}),
+        ({}, "new/episodes", {"resume": True}),
+        ({}, "played", {"resume": True}),
+        ({}, "played", {"overwrite": True}),
+        ({"seed": 5}, "played", {"overwrite": True}),
+        ({}, "played", {}),
+        ({"seed": 5}, "played", {"resume": True}),
+        ({}, "played", {"resume": True, "overwrite": True}),
+        ({}, "file/episodes", {}),
+        ({"splits": ["challenge"]}, "new/episodes", {}),
+    ]
+    refused = []
+    for fields, name, how in changes:
+        before, error = contents(tmp_path), None
+        try:
+            check_evaluation(config(n=4, **fields), store=tmp_path / name, env=Breaks, **how)
+        except (UsageError, StoreError) as raised:
+            error = raised
+        assert contents(tmp_path) == before, "a check writes nothing, and removes nothing"
+        assert not (tmp_path / "new").exists()
+        if error is not None:
+            refused.append(str(error))
+            with pytest.raises(type(error)) as later:
+                run_evaluation(config(n=4, **fields), OracleAgent(), store=tmp_path / name, env=Breaks, **how)
+            assert str(later.value) == refused[-1], "the evaluation itself refuses it for the same reason"
+    assert len(refused) == 5, refused
+
+
+def test_a_check_in_advance_finds_an_evaluation_that_is_under_way(tmp_path: Path) -> None:
+    def meanwhile(episode: Episode) -> None:
+        with pytest.raises(StoreError, match="is writing to episode store"):
+            check_evaluation(config(n=2), store=tmp_path / "run", env=OneDoor, resume=True)
+        noticed.append(episode)
+
+    noticed: list[Episode] = []
+    run_evaluation(config(n=2), OracleAgent(), store=tmp_path / "run", env=OneDoor, on_episode=meanwhile)
+    assert len(noticed) == 2
 
 
 def test_another_model_in_the_same_folder_is_another_evaluation(tmp_path: Path) -> None:

@@ -19,19 +19,25 @@ from turnwise.rollouts.store import EpisodeStore, load_episodes
 from turnwise.tasks.spec import TaskSpec
 
 NUMBERS = st.lists(st.floats(width=32, allow_nan=False), max_size=4).map(tuple)
-TURNS = st.builds(LearnerTurn, NUMBERS, NUMBERS, NUMBERS, st.none() | st.floats(width=32, allow_nan=False))
+COUNTS = st.lists(st.integers(0, 2**15 - 1), max_size=4).map(tuple)
+VALUES = st.none() | st.floats(width=32, allow_nan=False)
+TURNS = st.builds(LearnerTurn, NUMBERS, NUMBERS, NUMBERS, VALUES, COUNTS, COUNTS)
 
 
 def record(id: str, step: int, *values: float) -> LearnerRecord:
     return LearnerRecord(id, step, tuple(LearnerTurn((each,), (0.5,), (-1.0,), each) for each in values))
 
 
-@given(turns=st.lists(TURNS, max_size=3).map(tuple), id=st.text(st.characters(exclude_categories=()), max_size=8))
+@given(
+    turns=st.lists(TURNS, max_size=3).map(tuple),
+    id=st.text(st.characters(exclude_categories=()), max_size=8),
+    updates=st.none() | st.integers(0, 99),
+)
 def test_a_record_is_read_as_it_was_written(
-    tmp_path_factory: pytest.TempPathFactory, turns: tuple[LearnerTurn, ...], id: str
+    tmp_path_factory: pytest.TempPathFactory, turns: tuple[LearnerTurn, ...], id: str, updates: int | None
 ) -> None:
     store = tmp_path_factory.mktemp("store")
-    written = LearnerRecord(id, 7, turns)
+    written = LearnerRecord(id, 7, turns, updates)
     write_records(store, [record("other", 7, 1.0), written] if id != "other" else [written])
     assert read_record(store, id, 7) == written
 
@@ -48,6 +54,17 @@ def test_records_are_found_by_step_and_a_resumed_run_extends_a_file(tmp_path: Pa
     assert {id: each.turns[0].value for id, each in found.items() if each} == {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}
     assert read_record(tmp_path, "a", 3) is None, "an id of another step is another episode"
     assert read_record(tmp_path / "none", "a", 1) is None, "a store without records is complete"
+
+
+def test_records_from_before_clips_were_counted_are_read_and_extended(tmp_path: Path) -> None:
+    turn = {"advantages": [0.5], "entropies": [], "logprobs": [-1.0], "value": None}
+    file = tmp_path / "_learner-00000001-00000001.parquet"
+    pq.write_table(pa.Table.from_pylist([{"episode_id": "old", "step": 1, "turns": [turn]}]), file)
+    old = LearnerRecord("old", 1, (LearnerTurn((0.5,), (), (-1.0,)),))
+    assert read_record(tmp_path, "old", 1) == old
+    new = LearnerRecord("new", 1, (LearnerTurn((0.5,), (), (-1.0,), None, (0,), (2,)),), 2)
+    write_records(tmp_path, [new])
+    assert (read_record(tmp_path, "old", 1), read_record(tmp_path, "new", 1)) == (old, new)
 
 
 def test_a_damaged_file_is_named_and_disturbs_no_other_step(tmp_path: Path) -> None:

@@ -42,16 +42,18 @@ def test_kept_episodes_have_the_learners_numbers(name: str, tmp_path: Path, clon
     turns = [turn for record in records for turn in record.turns]
     assert len({record.step for record in records}) == 2
     assert all(turn.value is not None for turn in turns) == (name != "loop"), "a critic's value before each turn"
-    assert all(len(turn.entropies) == len(turn.logprobs) for turn in turns)
+    assert all(len(turn.entropies) == len(turn.logprobs) == len(turn.clipped_high) for turn in turns)
+    assert {record.updates is None for record in records} == {name == "archer"}
     assert any(turn.entropies for turn in turns) == (name != "archer"), "ArCHer's actor learns from other utterances"
     if name == "archer":
         assert all(len(set(turn.advantages)) == 1 for turn in turns), "the critic judges whole utterances"
 
 
 @pytest.mark.slow
-def test_keeping_them_changes_nothing_that_is_learned(tmp_path: Path, cloned: Path) -> None:
-    """ArCHer's critic judges the kept episodes once more, and leaves no trace."""
+@pytest.mark.parametrize("name", ["loop", "archer"])
+def test_keeping_them_changes_nothing_that_is_learned(name: str, tmp_path: Path, cloned: Path) -> None:
+    """LOOP counts clipped tokens, and ArCHer's critic judges the kept episodes once more; neither leaves a trace."""
     for keep in ("none", "all"):
-        train("archer", tmp_path / keep, cloned / "model", keep)
+        train(name, tmp_path / keep, cloned / "model", keep)
     one, other = ((tmp_path / keep / "model" / "model.safetensors").read_bytes() for keep in ("none", "all"))
     assert one == other

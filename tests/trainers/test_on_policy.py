@@ -2,19 +2,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pydantic
 import pytest
 import torch
 from torch import Tensor
 
-from turnwise.errors import CheckpointError, UsageError
+from turnwise.errors import CheckpointError, DivergedError, UsageError
 from turnwise.trainers import loop, on_policy
 from turnwise.trainers.algorithms.named import ALGORITHMS
 from turnwise.trainers.learning.batch import Batch
+from turnwise.trainers.learning.clips import ClipCounts
 from turnwise.trainers.learning.groups import Group, grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.learner_records import records_of
@@ -302,7 +304,7 @@ def test_a_run_samples_scores_and_compares_in_one_precision(
     assert not [kind for kind, _ in events(caplog.records) if kind == "canary"]
 
 
-def test_what_the_learner_knows_is_observed_before_the_first_update() -> None:
+def test_what_the_learner_knew_and_clipped_is_observed() -> None:
     """The records of an episode are its own tokens' numbers, in the order of its turns."""
 
     class Rising(Fitted):
@@ -313,14 +315,14 @@ def test_what_the_learner_knows_is_observed_before_the_first_update() -> None:
         conversation([Said((1,), (2, 3), 0.0), Said((1, 2, 3, 4), (5,) * (1 + n), float(n))], name=str(n))
         for n in range(3)
     )
-    seen: list[tuple[Any, Rows, Tensor | None]] = []
+    seen: list[tuple[Any, Rows, Tensor | None, ClipCounts]] = []
     model = Bigram()
     first = Learner(copy.deepcopy(model), OptimizerConfig()).recompute_old(Batch.of(played).rows)
-    ppo = config("ppo", group_size=1, values={"warmup": 0})
+    ppo = config("ppo", group_size=1, values={"warmup": 1}, epochs=3, loss={"clip_low": 1e-4, "clip_high": 1e-4})
     iterate(ppo, parts(model, critic=Rising()), played, version=1, observe=lambda *given: seen.append(given))
-    ((episodes, rows, value_T),) = seen
+    ((episodes, rows, value_T, clips),) = seen
     chosen = episodes[1].episode_id
-    (record,) = records_of(episodes, rows, value_T, step=4, only=frozenset([chosen]))
+    (record,) = records_of(episodes, rows, value_T, clips, step=4, only=frozenset([chosen]))
     assert (record.episode_id, record.step) == (chosen, 4)
     assert [len(turn.advantages) for turn in record.turns] == [2, 2], "a number for each sampled token"
     mine = (rows.episode == 1) & rows.mask
@@ -333,3 +335,26 @@ def test_what_the_learner_knows_is_observed_before_the_first_update() -> None:
     place_T = mine.nonzero()[:, 0].tolist()
     assert [turn.value for turn in record.turns] == [place_T[0], place_T[2]], "V of the state before the turn"
     assert record.turns[0].advantages[0] != 0
+    assert record.updates == 3
+    for turn in record.turns:  # the first of three updates has a ratio of 1, and the others moved beyond the bounds
+        good, bad = ((0, 2), (2, 0)) if turn.advantages[0] > 0 else ((2, 0), (0, 2))
+        assert (turn.clipped_low, turn.clipped_high) == ((good[0],) * 2, (good[1],) * 2), bad
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_observing_changes_nothing_and_sees_a_step_that_fails(fails: bool) -> None:
+    played = grouped(conversation([Said((1,), (2 + n, 3), float(n))], group="g", name=str(n)) for n in range(3))
+    models, seen = [Bigram(), Bigram()], list[Any]()
+    for model, observe in zip(models, (None, lambda *given: seen.append(given)), strict=True):
+        made = parts(model)
+        if fails:
+            made.learner.step = failing  # type: ignore[method-assign]
+        with pytest.raises(DivergedError) if fails else nullcontext():
+            iterate(config("grpo", epochs=3, group_size=3), made, played, version=1, observe=observe)
+    assert len(seen) == 1
+    assert torch.equal(models[0].table, models[1].table)
+    assert not torch.equal(models[0].table, Bigram().table) or fails
+
+
+def failing(*args: Any, **kwargs: Any) -> NoReturn:
+    raise DivergedError("a fault")

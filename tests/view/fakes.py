@@ -72,7 +72,7 @@ def store(path: Path, episodes: Sequence[tw.Episode], *, per_part: int = 2, run:
 
 
 def learned(path: Path, episodes: Sequence[tw.Episode]) -> Path:
-    """Write a learner's numbers beside a store: advantages that change sign, and values that rise."""
+    """Write a learner's numbers beside a store: advantages that change sign, values that rise, clips of each kind."""
     records = []
     for each in episodes:
         turns = []
@@ -80,8 +80,9 @@ def learned(path: Path, episodes: Sequence[tw.Episode]) -> Path:
             count = len(one.action_ids)
             advantages = tuple((-1.0) ** n * (n + 1) / 2 for n in range(count))
             logprobs = tuple(logprob - 0.25 for logprob in one.logprobs)
-            turns.append(LearnerTurn(advantages, (0.5,) * count, logprobs, at / 4))
-        records.append(LearnerRecord(each.episode_id, 3, tuple(turns)))
+            low, high = tuple(n % 2 for n in range(count)), tuple(2 * (at == 1 and n == 0) for n in range(count))
+            turns.append(LearnerTurn(advantages, (0.5,) * count, logprobs, at / 4, low, high))
+        records.append(LearnerRecord(each.episode_id, 3, tuple(turns), 2))
     write_records(path, records)
     return path
 

@@ -262,12 +262,19 @@ def test_tokens_show_what_the_learner_knew(visit: Open, tmp_path: Path) -> None:
     for mode in ("entropies", "mismatch", "probability"):
         page.select_option("select[aria-label='Color tokens by']", mode)
         assert page.inner_text("[data-legend]").startswith("Red:")
+    page.select_option("select[aria-label='Color tokens by']", "clips")
+    blue = page.locator("[data-turn='0'] .token.gain-5")
+    assert "clipped by the lower bound in 1 of 2 updates" in (blue.get_attribute("title") or "")
+    assert page.locator("[data-turn='1'] .token.heat-9").count() == 1, "the upper bound has the other color"
+    page.select_option("select[aria-label='Color tokens by']", "staleness")
+    assert page.locator("[data-turn='0'] .token.heat-9").count() == 1, "version 0 in the third step is the oldest"
+    assert "2 versions older at most" in page.inner_text("[data-legend]")
     look(page, "learned", tmp_path)
     page.go_back()
     follow(page, "a:text-is('e1')")
     page.click("button:text-is('Tokens')")
     assert page.locator("svg.values").count() == 0
-    assert page.locator("select[aria-label='Color tokens by'] option").count() == 2, (
+    assert page.locator("select[aria-label='Color tokens by'] option").count() == 3, (
         "nothing is offered that is not stored"
     )
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import turnwise as tw
 from turnwise.envs.step import CHANGES
+from turnwise.rollouts.learner_records import LearnerRecord, LearnerTurn, write_records
 from turnwise.rollouts.store import load_episodes
 from turnwise.tasks.spec import Split
 from turnwise.view.episode import LONGEST_CHANGE, LONGEST_TEXT, load, place_of
@@ -205,20 +206,38 @@ def test_one_episode_has_all_that_is_stored(ask: Ask) -> None:
     assert found["values"] == [{"turn": 1, "value": 0.5, "rollouts": 2}]
     assert found["step"] == 3
     assert not found["token_texts"], "there is no tokenizer beside this run"
-    assert found["learner_note"].startswith("The learner's numbers are those before the update of step 3.")
+    assert found["learner_note"].startswith("The learner's numbers are those before the updates of step 3.")
+    assert "counted over the 2 updates" in found["learner_note"]
     assert first["tokens"]["advantages"] == [0.5, -1.0]
     assert first["tokens"]["entropies"] == [0.5, 0.5]
     assert first["tokens"]["mismatch"] == pytest.approx([0.25, 0.25]), (
         "the sampler's log-probability less the trainer's"
     )
+    assert (first["tokens"]["clipped_low"], first["tokens"]["clipped_high"], found["updates"]) == ([0, 1], [0, 0], 2)
     assert [turn["value"] for turn in found["turns"]] == [0.0, 0.25, 0.5]
+
+
+NUMBERS = ("advantages", "entropies", "mismatch", "clipped_low", "clipped_high")
+
+
+@pytest.mark.parametrize(("updates", "note"), [(None, "is not stored"), (0, "No update used"), (1, "the only update")])
+def test_clips_are_shown_if_they_were_counted(tmp_path: Path, updates: int | None, note: str) -> None:
+    path = store(tmp_path / "eval" / "episodes", [episode("one", ("go",))])
+    low, high = ((), ()) if updates is None else ((0,), (updates,))
+    turn = LearnerTurn((1.0,), (0.5,), (-1.0,), None, low, high)
+    write_records(path, [LearnerRecord("one", 3, (turn,), updates)])
+    client = client_of(tmp_path)
+    (run,) = client.get("/api/runs").json()
+    found = client.get(f"/api/runs/{run['id']}/episode", params={"store": "episodes", "episode": "one"}).json()
+    assert note in found["learner_note"]
+    assert found["turns"][0]["tokens"]["clipped_high"] == ([1] if updates else None)
 
 
 def test_a_store_without_the_learners_numbers_is_shown_as_before(ask: Ask) -> None:
     found = ask(run="runs/done", what="episode", episode="e1")
     assert found["learner_note"].startswith("Advantages, entropies and the values of critics")
     assert found["turns"][0]["value"] is None
-    assert [found["turns"][0]["tokens"][name] for name in ("advantages", "entropies", "mismatch")] == [None] * 3
+    assert [found["turns"][0]["tokens"][name] for name in NUMBERS] == [None] * 5
 
 
 @pytest.mark.parametrize(("kind", "note"), [("torn", "cannot be shown"), ("other", "belong to other tokens")])

@@ -104,4 +104,4 @@ def test_the_learners_numbers_are_lines_of_an_episode(tmp_path: Path) -> None:
         conversation(episode("one", LONGER), found(learned(path, [episode("one", LONGER)]), episode("one", LONGER)))
     )
     assert "▁▅█ critic's value before each turn, 0 to 0.5" in shown_text
-    assert "critic 0.25 · advantage -0.25 (-1 to 0.5) · entropy 0.5" in shown_text
+    assert "critic 0.25 · advantage -0.25 (-1 to 0.5) · entropy 0.5 · 2 of 2 tokens clipped" in shown_text

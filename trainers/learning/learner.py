@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Self
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...config import Config
 from ...errors import CheckpointError
+from .clips import Clips, placed
 from .diverged import diverged
 from .kl import kl_estimate
 from .logprobs import Logits, Scores, refuse_unless_packable
@@ -111,11 +112,13 @@ class Update:
         stepped: whether the weights moved.
         aborted: whether it was refused because the policy is too far from the one before the iteration.
         metrics: numbers to log.
+        clips: tokens that the loss clipped; ``None`` unless requested, and if the update was refused.
     """
 
     stepped: bool
     aborted: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
+    clips: Clips | None = None
 
 
 class Learner:
@@ -181,7 +184,7 @@ class Learner:
         return rows.with_logp_old(*self.scorer.score_all(self.model, rows))
 
     @metered
-    def step(self, rows: Rows, objective: Objective, *, version: int = 0) -> Update:
+    def step(self, rows: Rows, objective: Objective, *, version: int = 0, clips: bool = False) -> Update:
         """Make one optimizer step on the sum of the losses of ``rows``, in micro-batches.
 
         Rows without advantage or weight are skipped, since their gradient is 0. If none is left, or the gradient is
@@ -191,6 +194,7 @@ class Learner:
             rows: rows with advantage, weight and ``logp_old``.
             objective: the loss.
             version: present policy version, to measure the staleness of the tokens.
+            clips: whether the update says which tokens the loss clipped.
 
         Raises:
             DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
@@ -202,9 +206,12 @@ class Learner:
         if not useful.tokens:
             self.skipped += 1
             return Update(stepped=False, metrics={"loss": 0.0, "grad_norm": 0.0, "tokens": 0.0})
-        loss, seen, metrics = self._accumulate(
-            useful, objective, lambda scores, part: objective_loss(scores, part.to(scores.logp.device), objective)
-        )
+
+        def loss_of(scores: Scores, part: Rows) -> tuple[Tensor, Diagnostics]:
+            loss, seen = objective_loss(scores, part.to(scores.logp.device), objective)
+            return loss, placed(seen, part) if clips else seen
+
+        loss, seen, metrics = self._accumulate(useful, objective, loss_of)
         assert seen is not None
         metrics |= seen.metrics() | _staleness(useful, version)
         episodes = torch.unique(useful.episode).numel()
@@ -215,7 +222,8 @@ class Learner:
             self._optimizer.zero_grad(set_to_none=True)
             self.skipped += 1
             return Update(stepped=False, aborted=True, metrics=metrics)
-        return self._apply(useful, metrics)
+        update = self._apply(useful, metrics)
+        return replace(update, clips=Clips.of(seen)) if clips else update
 
     @metered
     def clone(self, rows: Rows) -> Update:

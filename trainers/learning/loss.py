@@ -58,6 +58,7 @@ class Diagnostics:
         log_mismatch: log π_old/π_behave, the disagreement of trainer and sampler, ``[N]``.
         means: further numbers of each token, by the name under which their mean is reported, ``[N]`` each.
         sums: contributions of each token to a term of the loss, by the name under which their sum is reported.
+        place: row of each token, and its index in the row, ``[N, 2]``; ``None`` unless the learner sets it.
     """
 
     log_ratio: Tensor
@@ -67,6 +68,7 @@ class Diagnostics:
     log_mismatch: Tensor
     means: Mapping[str, Tensor] = field(default_factory=dict)
     sums: Mapping[str, Tensor] = field(default_factory=dict)
+    place: Tensor | None = None
 
     @classmethod
     def join(cls, parts: Sequence[Diagnostics]) -> Diagnostics:
@@ -83,6 +85,7 @@ class Diagnostics:
             torch.cat([part.log_mismatch for part in parts]),
             joined([part.means for part in parts]),
             joined([part.sums for part in parts]),
+            torch.cat(places) if (places := [part.place for part in parts if part.place is not None]) else None,
         )
 
     def metrics(self) -> dict[str, float]:

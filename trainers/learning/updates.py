@@ -1,11 +1,14 @@
-"""Shared steps between collecting episodes and reporting: split them into minibatches, summarize the updates."""
+"""Shared steps between collecting episodes and reporting: minibatches, their updates, and a summary of these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...tasks.rng import Rng
-from .learner import Update
+from .clips import ClipCounts
+from .learner import Learner, Update
+from .objective import Objective
+from .rows import Rows
 
 
 def minibatches(count: int, size: int | None, rng: Rng) -> list[list[int]]:
@@ -25,6 +28,28 @@ def minibatches(count: int, size: int | None, rng: Rng) -> list[list[int]]:
 def parts_of(count: int, size: int | None) -> int:
     """Return the number of minibatches of ``count`` items."""
     return -(-count // (size or max(count, 1)))
+
+
+def take_steps(
+    learner: Learner, parts: Iterable[Rows], objective: Objective, *, version: int, clips: ClipCounts | None = None
+) -> list[Update]:
+    """Make one optimizer step on each part, until one is refused because the policy has moved too far.
+
+    Args:
+        learner: learner of the policy.
+        parts: minibatches.
+        objective: the loss.
+        version: policy version of the step.
+        clips: counts of clipped tokens to add to; ``None`` to count nothing.
+    """
+    updates: list[Update] = []
+    for part in parts:
+        updates.append(learner.step(part, objective, version=version, clips=clips is not None))
+        if clips is not None:
+            clips.add(updates[-1].clips)
+        if updates[-1].aborted:
+            break
+    return updates
 
 
 def summary(updates: Sequence[Update]) -> dict[str, float]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
-from torch import Tensor
 
 from ...agents.chat import ChatAgent
 from ...envs.tools import Tool
 from ...rollouts.branching import Strategy
-from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ..collect.collect import Collected, Experience
 from ..collect.collector import Collector
@@ -23,10 +21,9 @@ from ..collect.sampler import TaskSampler
 from ..learning.joint_calls import JointCalls
 from ..learning.kl import KLConfig
 from ..learning.learner import Learner
-from ..learning.learner_records import records_of
+from ..learning.learner_records import Observe, records_of
 from ..learning.parallel import ProcessGroup
 from ..learning.reference import Reference
-from ..learning.rows import Rows
 from ..weights.transfer import WeightTransfer
 from ..weights.weight_sync import WeightSync
 from .conclusion import RunResult, episodes_lost, nothing_learned, success_line
@@ -120,11 +117,13 @@ class Run:
         self.reports.keep(self.step, played.groups)
         return played
 
-    def record_learning(self, episodes: Sequence[Episode], rows: Rows, value_T: Tensor | None) -> None:
-        """Store the learner's numbers of the step's kept episodes beside them: an ``Observe``."""
-        kept = self.reports.kept
-        if kept:
-            self.reports.learned(records_of(episodes, rows, value_T, step=self.step + 1, only=kept))
+    @property
+    def observe(self) -> Observe | None:
+        """Function that stores the learner's numbers of the step's kept episodes; ``None`` if none are kept."""
+        kept, step = self.reports.kept, self.step + 1
+        if not kept:
+            return None
+        return lambda *given: self.reports.learned(records_of(*given, step=step, only=kept))
 
     async def rest(self) -> None:
         """Let servers on the learner's GPU free their memory until the next transfer, if ``server.sleep`` says so."""

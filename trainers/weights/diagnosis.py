@@ -102,7 +102,7 @@ def diagnose(now: Answers, again: Answers, last: Answers | None, *, version: int
     """
     asked: dict[Kind, Answer] = {kind: answer for kind, answer in now.items() if kind is not Kind.BARE}
     for answer in (*asked.values(), *(answer for kind, answer in again.items() if kind is not Kind.BARE)):
-        if (found := _altered(answer)) is not None:
+        if (found := altered(answer)) is not None:
             return found
     found, reported = _measured(now, again, last, version, noise), _told(now)
     if (found is not None and found.stops) or reported is None or reported == version:
@@ -153,7 +153,7 @@ def _wrong(kind: Kind, now: Answers, again: Answers, noise: Noise) -> bool:
     return all(answer is not None and answer.gap.exceeds(noise.limit) for answer in both)
 
 
-def _altered(answer: Answer) -> Diagnosis | None:
+def altered(answer: Answer) -> Diagnosis | None:
     """Diagnose a server that reports having read or generated a different number of tokens than requested."""
     sent, read = answer.question.prompt_ids, answer.served.prompt_ids
     if read != sent:

@@ -72,6 +72,7 @@ class WeightSync:
         self.noise = Noise(questions.bounds)
         self.metrics: dict[str, float] = {}
         """Numbers of the last sync: seconds of export, pause and canary, replicas, and what the canary found."""
+        self._first: Sequence[Answers] = ()
         self._last: dict[str, Answers] = {}
         self._warned: dict[str, Cause] = {}
         self._open = self._asleep = False
@@ -102,9 +103,11 @@ class WeightSync:
         again = self._scored(await run_on_main(self.world, lambda: self._ask_again(are)))
 
         async def judge() -> None:
+            self._first = were[:1] or self._first
+            former = (*self._first, *self._last.values())
             self._judge(version, were, are, again)
             if self.refresh and self.policy is not None and self.transport is not None and self.transport.keeps:
-                await self.policy.refresh_with(Refresh(self.transport, version, are, self.noise.limit))
+                await self.policy.refresh_with(Refresh(self.transport, version, are, self.noise, former))
 
         await run_on_main(self.world, judge)
 

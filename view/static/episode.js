@@ -179,7 +179,7 @@ function spans(turn, episode, mode, most) {
   return ids.map((id, at) => {
     const p = probabilities[at], version = versions[at];
     const stale = episode.step === null || version === undefined ? "" : `, staleness ${episode.step - 1 - version}`;
-    const title = `id ${id}${p === undefined || p === null ? "" : `, probability ${percent(p)}`}${version === undefined ? "" : `, version ${version}`}${stale}${details(turn.tokens, at)}`;
+    const title = `id ${id}${p === undefined || p === null ? "" : `, probability ${percent(p)}`}${version === undefined ? "" : `, version ${version}`}${stale}${details(turn.tokens, at, episode.updates)}`;
     return h(`span.token.${shade(mode, turn.tokens, at, most, range)}`, {title}, texts ? visible(texts[at]).replace(/\n/g, "⏎\n") : String(id));
   });
 }

@@ -2,24 +2,35 @@
 import {h, number, svg} from "./dom.js";
 
 const MODES = {
-  probability: "probability", version: "policy version", advantages: "advantage", entropies: "entropy", mismatch: "sampler–trainer mismatch",
+  probability: "probability", version: "policy version", staleness: "staleness", advantages: "advantage", clips: "clipping", entropies: "entropy",
+  mismatch: "sampler–trainer mismatch",
 };
-const LEARNED = ["advantages", "entropies", "mismatch"];
+const LEARNED = ["staleness", "advantages", "clips", "entropies", "mismatch"];
+
+/** Add what follows from the numbers of tokens: staleness, and clips (above 0 by the upper bound, below 0 by the lower one). */
+function derive({turns, step}) {
+  for (const {tokens} of turns) {
+    if (tokens && step !== null && tokens.versions.length) tokens.staleness = tokens.versions.map((version) => step - 1 - version);
+    if (tokens?.clipped_high) tokens.clips = tokens.clipped_high.map((high, at) => (high >= tokens.clipped_low[at] ? high : -tokens.clipped_low[at]));
+  }
+}
 
 /** Names of the colorings that an episode has numbers for. */
 export function modes(episode) {
+  derive(episode);
   const has = (name) => episode.turns.some((turn) => turn.tokens?.[name]);
   return Object.entries(MODES).filter(([name]) => !LEARNED.includes(name) || has(name));
 }
 
-/** Largest absolute value of a number over all tokens of an episode. */
+/** Largest absolute value of a number over all tokens of an episode; of clips, the number of updates. */
 export function largest(episode, mode) {
+  if (mode === "clips") return episode.updates;
   let found = 0;
   for (const turn of episode.turns) for (const value of turn.tokens?.[mode] ?? []) found = Math.max(found, Math.abs(value ?? 0));
   return found;
 }
 
-/** Class of a token: red for little probability, old versions, much entropy or mismatch; blue and red for the sign of an advantage. */
+/** Class of a token: red for little probability, old versions, much entropy or mismatch; blue and red for the sign of an advantage or a bound. */
 export function shade(mode, tokens, at, most, [oldest, newest]) {
   if (mode === "version") return `heat-${newest > oldest ? Math.round((9 * (newest - tokens.versions[at])) / (newest - oldest)) : 0}`;
   if (mode === "probability") {
@@ -30,13 +41,15 @@ export function shade(mode, tokens, at, most, [oldest, newest]) {
   if (value === undefined || value === null || !most) return "heat-none";
   if (mode === "mismatch") return `heat-${Math.max(0, Math.min(9, Math.round(3 * (Math.log10(Math.max(Math.abs(value), 1e-9)) + 3))))}`;
   const level = Math.ceil((9 * Math.abs(value)) / most);
-  return mode === "advantages" && value > 0 ? `gain-${level}` : `heat-${level}`;
+  const blue = (mode === "advantages" && value > 0) || (mode === "clips" && value < 0);
+  return blue ? `gain-${level}` : `heat-${level}`;
 }
 
 /** Words about one token for its title. */
-export function details(tokens, at) {
+export function details(tokens, at, updates) {
+  const clips = tokens.clips?.[at] ? `, clipped by the ${tokens.clips[at] > 0 ? "upper" : "lower"} bound in ${Math.abs(tokens.clips[at])} of ${updates} updates` : "";
   const named = [["advantage", "advantages", ""], ["entropy", "entropies", " nats"], ["sampler minus trainer", "mismatch", " nats"]];
-  return named.map(([name, key, unit]) => (tokens[key]?.[at] === undefined ? "" : `, ${name} ${number(tokens[key][at])}${unit}`)).join("");
+  return named.map(([name, key, unit]) => (tokens[key]?.[at] === undefined ? "" : `, ${name} ${number(tokens[key][at])}${unit}`)).join("") + clips;
 }
 
 /** One sentence on the colors. */
@@ -44,6 +57,8 @@ export function legend(mode, most) {
   return {
     probability: "Red: the sampler found the token unlikely, at most 1 % in the darkest.",
     version: "Red: an older policy sampled the token.",
+    staleness: most ? `Red: a policy before the step's own sampled the token, ${number(most)} versions older at most.` : "The step's own policy sampled every token.",
+    clips: `Red: the upper bound of the ratio clipped the loss of the token. Blue: the lower bound. The darkest in all ${number(most)} updates.`,
     advantages: `Blue: better than expected. Red: worse. Largest advantage ${number(most)}.`,
     entropies: `Red: the policy was undecided. Largest entropy ${number(most)} nats.`,
     mismatch: `Red: sampler and trainer disagree on the token's probability, by ${number(most)} nats at most; the darkest begins at 1 nat.`,

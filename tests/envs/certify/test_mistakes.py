@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+import turnwise as tw
 from turnwise.envs.certify import harness
 from turnwise.envs.certify.certify import LAWS, certify
 from turnwise.envs.certify.report import Certificate
+from turnwise.errors import SandboxUnavailableError
 from turnwise.verdicts import Status
 
 TEXT = """\
@@ -363,3 +365,18 @@ def test_a_start_of_release_0_1_is_certified_with_a_remark(load: Load) -> None:
     assert certificate.passed, certificate
     (remark,) = [one.reason for one in certificate.verdicts if one.law == "is_complete"]
     assert re.search(r"Write start\(self, task: int, rng\), .* \(at .*my_mistake.py:\d+ in E.start\)", remark), remark
+
+
+class Boxed(tw.TurnEnv):
+    """An environment whose sandbox this machine lacks."""
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        raise SandboxUnavailableError("no engine runs here: start one")
+
+    def act(self, action: tw.Action) -> tw.Step:
+        return tw.success("Yes.")
+
+
+def test_a_sandbox_that_the_machine_lacks_is_no_verdict() -> None:
+    with pytest.raises(SandboxUnavailableError, match="no engine runs here"):
+        certify(Boxed, quick=True, laws=["begins"])

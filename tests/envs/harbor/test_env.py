@@ -132,6 +132,7 @@ class TestADemo:
             ({"environment/Dockerfile": "FROM turnwise-demo/missing:1\n"}, "docker pull turnwise-demo/missing:1"),
             ({"environment/Dockerfile": "FROM $OTHER\n"}, "without a default"),
             ({"environment/Dockerfile": "FROM turnwise-host\nWORKDIR /root\n"}, "workdir /root"),
+            ({"environment/Dockerfile": "FROM turnwise-host\nWORKDIR /tests\n"}, "is /tests, which"),
             ({"environment/Dockerfile": "FROM turnwise-host\nRUN exit 3\n"}, "cannot build"),
         ],
     )
@@ -158,7 +159,9 @@ def test_ids_name_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert environment("harbor:tasks") == f"harbor:{tmp_path / 'tasks'}", "other processes have other folders"
     family = tw.make("harbor:tasks").tasks()
     assert [family.generate(spec).folder.name for spec in family.sample(3)] == ["a", "b", "a"]
-    with pytest.raises(UnknownEnvironmentError, match="no folder"):
+    with pytest.raises(UnknownEnvironmentError, match="there is no folder missing"):
         tw.make("harbor:missing")
+    with pytest.raises(UnknownEnvironmentError, match="'harbor:' names no folder"):
+        tw.make("harbor:")
     with pytest.raises(UsageError, match="'sandbox'; it takes"):
         tw.make("harbor:tasks", sandbox="bubblewrap")

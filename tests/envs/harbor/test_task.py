@@ -114,14 +114,17 @@ def test_compose_is_refused(tmp_path: Path) -> None:
         read_task(tmp_path)
 
 
-def test_a_folder_of_tasks_has_one_line_for_each_bad_one(tmp_path: Path) -> None:
-    for name in ("a", "b", "c", "d"):
-        written(tmp_path / name, lacks="instruction.md" if name in "bd" else "")
+def test_a_folder_of_tasks_names_the_first_bad_ones_in_one_line(tmp_path: Path) -> None:
+    for name in "abcdefg":
+        written(tmp_path / name, lacks="" if name in "ac" else "instruction.md")
     with pytest.raises(TaskError) as raised:
         read_tasks(tmp_path)
-    head, *lines = str(raised.value).splitlines()
-    assert "2 of 4" in head
-    assert [line.split(":")[0] for line in lines] == [str(tmp_path / "b"), str(tmp_path / "d")]
+    head, *shown, rest = str(raised.value).split("; ")[1:]
+    assert str(raised.value).startswith("5 of 7")
+    assert "\n" not in str(raised.value)
+    assert "skip=true" in head
+    assert [str(tmp_path / name) in text for name, text in zip("bde", (head, *shown), strict=True)] == [True] * 3
+    assert rest == "and 2 more"
     assert [task.folder.name for task in read_tasks(tmp_path, skip=True)] == ["a", "c"]
 
 

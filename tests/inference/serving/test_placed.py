@@ -19,6 +19,8 @@ from turnwise.inference.serving.launch.host import HostState, HostStatus, Listin
 from turnwise.inference.serving.launch.receiver import MODEL, Receiver
 from turnwise.inference.serving.placed import PlacedServer
 from turnwise.inference.serving.remote_policy import RemotePolicy
+from turnwise.trainers.learning.lora import LoraConfig, attach
+from turnwise.trainers.weights.adapter import Adapter
 from turnwise.trainers.weights.canary_prompts import Questions
 from turnwise.trainers.weights.reload import Reload
 from turnwise.trainers.weights.replicas import Replicas
@@ -31,6 +33,7 @@ from .fake_server import FakeServer
 from .helpers import eventually
 
 PROMPT = tuple(range(5, 25))
+NOWHERE = {"path": "nowhere", "digest": ""}
 
 
 class FakeHost:
@@ -92,8 +95,15 @@ class Cluster:
         }
         self.policy.expect(late)
         exchange = SharedFolder(self.folder / "exchange")
-        native = Native(self.policy, Files(exchange, keep=refresh))
-        transport: Replicas = native if how == "native" else Reload(self.policy, exchange)
+        if how == "adapter":
+            self.model = attach(self.model, LoraConfig(rank=2))
+        transport: Replicas = {
+            "native": lambda: Native(self.policy, Files(exchange, keep=refresh)),
+            "reload": lambda: Reload(self.policy, exchange),
+            "adapter": lambda: Adapter(
+                self.policy, exchange, self.model, rank=2, base={"path": "nowhere", "digest": ""}
+            ),
+        }[how]()
         questions = Questions.of(self.tokenizer, context_length=128, temperature=0.7, dtypes=["float32"])
         sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)  # type: ignore[arg-type]
         self.sync = sync
@@ -216,7 +226,7 @@ async def version_of(cluster: Cluster, number: int) -> None:
     raise AssertionError(f"replica-{number} never took part: {cluster.policy._replicas.causes}")
 
 
-@pytest.mark.parametrize("how", ["native", "reload"])
+@pytest.mark.parametrize("how", ["native", "reload", "adapter"])
 async def test_a_replica_that_joins_between_two_transfers_is_brought_up_to_date(cluster: Cluster, how: str) -> None:
     cluster.add(cluster.server())
     late = cluster.add(None, sees=False)
@@ -232,7 +242,7 @@ async def test_a_replica_that_joins_between_two_transfers_is_brought_up_to_date(
     assert {version for each in await sample(cluster, 16) for version in each.versions} == {2}
 
 
-@pytest.mark.parametrize("how", ["native", "reload"])
+@pytest.mark.parametrize("how", ["native", "reload", "adapter"])
 async def test_a_run_whose_servers_all_restart_between_two_transfers_goes_on(cluster: Cluster, how: str) -> None:
     for _ in range(2):
         cluster.add(cluster.server())
@@ -313,6 +323,35 @@ async def test_a_replica_that_refuses_the_weights_waits_for_the_next_transfer(cl
     nudge(cluster.model)
     await sync.send(2)
     assert sync.metrics["sync/replicas"] == 2
+
+
+@pytest.mark.parametrize(("size", "honest"), [(3e-6, False), (3e-6, True), (0.05, False)])
+async def test_a_replica_with_the_weights_of_the_former_version_is_refused(
+    cluster: Cluster, size: float, honest: bool
+) -> None:
+    """Also if the last step was far smaller than the noise that is allowed between a server and the learner."""
+    for _ in range(2):
+        cluster.add(cluster.server())
+    sync = await synced(cluster)
+    former = copy.deepcopy(cluster.model)
+    nudge(cluster.model, size, seed=3)
+    await sync.send(2)
+    host, replica = cluster.hosts[1], cluster.policy._replicas.members[1]
+    assert host.server is not None
+    host.server.kill()
+    host.server = server = cluster.stack.enter_context(FakeServer(former, cluster.tokenizer))
+    if honest:
+        await version_of(cluster, 1)
+        return
+    server.sabotage.add("ignores updates")  # and names the new version
+    for again in range(100):
+        assert {version for each in await sample(cluster, first=8 * again) for version in each.versions} == {2}
+        if replica.refused:
+            break
+        await asyncio.sleep(0.02)
+    assert replica.refused, (replica.cause, replica.stale)
+    assert ("earlier version" in replica.cause) == (size < 0.01), replica.cause
+    assert not any(body["token_ids"] == list(PROMPT) for body in server.calls("/inference/v1/generate"))
 
 
 async def test_a_transfer_does_not_wait_for_a_replica_that_is_being_refreshed(cluster: Cluster) -> None:

@@ -1,0 +1,207 @@
+"""Compare learning curves of LOOP and ArCHer between the local engine and two workers on Ray, seed by seed.
+
+    python benchmarks/ray_curves.py --out runs/ray-curves                      # LOOP with 5 seeds, ArCHer with 3
+    python benchmarks/ray_curves.py --out runs/ray-curves --minutes 10         # as far as it gets; repeat to go on
+    python benchmarks/ray_curves.py --out runs/ray-curves --report             # only what is there
+
+Both engines of a seed start from the same clone with the same settings, one after the other. A curve is the success of
+the training episodes of each step; its area is the mean over the steps. Each finished run is a line in
+``results/ray-curves/lines.jsonl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from turnwise.evals.statistics import student
+from turnwise.trainers.run.metrics import read_metrics
+
+RESULTS = Path(__file__).parent / "results" / "ray-curves" / "lines.jsonl"
+NODE = "127.0.0.2"
+SEEDS = {"loop": 5, "archer": 3}
+ENGINES = ("local", "ray")
+WINDOWS = 3
+"""Parts of a curve that are compared one by one."""
+SHARED: dict[str, Any] = {
+    "env": "turnwise/Maze-v0",
+    "levels": [1],
+    "agent.context": "last:1:bare",
+    "agent.max_tokens": 4,
+    "threads": 1,
+    "progress": False,
+    "tracking.to": [],
+}
+CLONING: dict[str, Any] = {
+    "steps": 150,
+    "batch": 128,
+    "demonstrations.count": 400,
+    "demonstrations.skills": [0.35],
+    "nano.size": "0.1M",
+    "eval.split": "dev",
+    "eval.episodes": 2,
+    "eval.every": 0,
+}
+TRAIN: dict[str, Any] = {"eval.split": "dev", "eval.episodes": 100, "eval.every": 0, "keep_episodes": "none"}
+OWN: dict[str, dict[str, Any]] = {
+    "loop": {
+        "steps": 18,
+        "tasks_per_step": 12,
+        "group_size": 8,
+        "epsilon": 0.2,
+        "epochs": 2,
+        "minibatch": 48,
+        "optimizer.lr": 1e-3,
+        "episodes.env_kwargs.rewards": "success",
+    },
+    "archer": {
+        "steps": 14,
+        "episodes_per_step": 24,
+        "critic_steps": 10,
+        "actor_steps": 8,
+        "batch": 64,
+        "warmup": 2,
+        "optimizer.lr": 3e-4,
+        "critic_model.optimizer.lr": 1e-3,
+    },
+}
+
+
+def trained(algorithm: str, out: Path, settings: dict[str, Any]) -> float:
+    """Train a run that is not there yet; return its seconds of processor time, without those of Ray's own processes."""
+    shutil.rmtree(out, ignore_errors=True)  # a run that was interrupted
+    out.parent.mkdir(parents=True, exist_ok=True)
+    file = out.with_suffix(".toml")
+    file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (SHARED | settings).items()))
+    before = os.times()
+    with out.with_suffix(".log").open("wb") as log:
+        words = [sys.executable, "-m", "turnwise", "train", algorithm, "--config", str(file), "--out", str(out)]
+        ended = subprocess.run(words, stdout=log, stderr=log, check=False)
+    if ended.returncode:
+        raise SystemExit(f"{out} ended with {ended.returncode}; see {log.name}")
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def curve(out: Path) -> tuple[list[float], float]:
+    """Return the success of the training episodes of each step, and that of the evaluation at the end."""
+    lines = read_metrics(out / "metrics.jsonl")
+    played = [line["success"] for line in lines if line.get("success") is not None]
+    return played, next(line["eval/success"] for line in reversed(lines) if "eval/success" in line)
+
+
+class Cluster:
+    """A cluster with two processors, or none until it is needed."""
+
+    def __init__(self) -> None:
+        self._cluster: Any = None
+        self._folder = ""
+
+    @property
+    def address(self) -> str:
+        """Address of the cluster, which starts now if it has not yet."""
+        if self._cluster is None:
+            from ray.cluster_utils import Cluster as Started
+
+            self._folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
+            os.environ |= {"RAY_TMPDIR": self._folder, "RAY_USAGE_STATS_ENABLED": "0"}
+            node = {"num_cpus": 2, "object_store_memory": 80_000_000, "node_ip_address": NODE}
+            self._cluster = Started(initialize_head=True, head_node_args=node | {"include_dashboard": False})
+        return str(self._cluster.address)
+
+    def close(self) -> None:
+        """End the cluster."""
+        if self._cluster is not None:
+            self._cluster.shutdown()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def lines() -> dict[tuple[str, int, str], dict[str, Any]]:
+    """Return the finished runs, by algorithm, seed and engine."""
+    found = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    return {(line["algorithm"], line["seed"], line["engine"]): line for line in found}
+
+
+def run(out: Path, until: float) -> None:
+    """Train what is missing: a seed with both engines, of the two algorithms in turn."""
+    cluster = Cluster()
+    try:
+        for seed in range(max(SEEDS.values())):
+            for algorithm in (name for name, seeds in SEEDS.items() if seed < seeds):
+                clone = out / f"bc-{seed}"
+                for engine in ENGINES:
+                    if (algorithm, seed, engine) in lines():
+                        continue
+                    if time.time() > until:
+                        return
+                    if not (clone / "model" / "config.json").exists():
+                        trained("bc", clone, CLONING | {"seed": seed})
+                    how = {"rollouts.engine": engine}
+                    if engine == "ray":
+                        how |= {"rollouts.address": cluster.address, "rollouts.workers": 2}
+                    settings = {**TRAIN, **OWN[algorithm], "model": str(clone / "model"), "seed": seed, **how}
+                    folder = out / f"{algorithm}-{seed}-{engine}"
+                    seconds = trained(algorithm, folder, settings)
+                    played, final = curve(folder)
+                    line = {"algorithm": algorithm, "seed": seed, "engine": engine, "cpu_seconds": round(seconds, 1)}
+                    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+                    with RESULTS.open("a") as file:
+                        file.write(
+                            json.dumps(line | {"curve": [round(each, 4) for each in played], "eval": final}) + "\n"
+                        )
+                    print(f"{algorithm} {seed} {engine}: area {np.mean(played):.3f}, end {final:.2f}, {seconds:.0f} s",
+                          flush=True)  # fmt: skip
+    finally:
+        cluster.close()
+
+
+def report() -> None:
+    """Compare the engines, over the seeds that both have."""
+    there = lines()
+    for algorithm, wanted in SEEDS.items():
+        seeds = [seed for seed in range(wanted) if all((algorithm, seed, engine) in there for engine in ENGINES)]
+        print(f"\n{algorithm}: {len(seeds)} of {wanted} seeds")
+        if len(seeds) < 2:
+            continue
+        both = {engine: [there[algorithm, seed, engine] for seed in seeds] for engine in ENGINES}
+        curves = {engine: np.array([line["curve"] for line in found]) for engine, found in both.items()}
+        parts = {f"part {part + 1} of the steps": {engine: np.array_split(each, WINDOWS, axis=1)[part].mean(1)
+                 for engine, each in curves.items()} for part in range(WINDOWS)}  # fmt: skip
+        parts["all steps"] = {engine: each.mean(1) for engine, each in curves.items()}
+        parts["evaluation at the end"] = {
+            engine: np.array([line["eval"] for line in found]) for engine, found in both.items()
+        }
+        print("success | local (95 %) | ray (95 %) | ray − local by seed (95 %) | mean of ray within that of local")
+        for name, values in parts.items():
+            local, ray = student(values["local"].tolist()), student(values["ray"].tolist())
+            apart = student((values["ray"] - values["local"]).tolist())
+            inside = local.low <= ray.value <= local.high
+            shown = " | ".join(f"{each.value:.3f} ({each.low:.3f} to {each.high:.3f})" for each in (local, ray, apart))
+            print(f"{name} | {shown} | {'yes' if inside else 'NO'}")
+        print(f"steps with equal success: {(curves['local'] == curves['ray']).mean():.0%}")
+
+
+def main() -> None:
+    """Train what is missing, and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs/ray-curves"))
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no run after this time")
+    parser.add_argument("--report", action="store_true", help="train nothing")
+    args = parser.parse_args()
+    if not args.report:
+        run(args.out.resolve(), time.time() + 60 * args.minutes)
+    report()
+
+
+if __name__ == "__main__":
+    main()
