@@ -106,8 +106,6 @@ def certify(
 
         turnwise certify harbor:my-tasks env_kwargs.offline=true
 
-        turnwise certify --all --quick --minutes 4 -j 2 --out certificates.jsonl
-
         turnwise certify --all --quick --minutes 20 -j 2 --out certificates.jsonl --resume
     """
     if laws:

@@ -137,9 +137,10 @@ def evaluate(
     if sandbox is not None:
         sees_to(settings.env, sandbox)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
-    how = {"resume": resume, "overwrite": overwrite}
-    with resumable(ONCE_MORE), acting(settings, folder, **how) as agent:
-        summary = run_evaluation(settings, agent, store=folder / EPISODES, progress=True, **how)
+    with resumable(ONCE_MORE), acting(settings, folder, resume=resume, overwrite=overwrite) as agent:
+        summary = run_evaluation(
+            settings, agent, store=folder / EPISODES, resume=resume, overwrite=overwrite, progress=True
+        )
     summary.save(folder / SUMMARY)
     html = written(folder, settings) if report else None
     conclude(summary, folder, html, wire)

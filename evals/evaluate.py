@@ -13,6 +13,7 @@ from ..agents.settings import AgentSettings
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import UsageError
+from ..rollouts.branching_search import RolloutSearch
 from ..rollouts.options import Isolation, RolloutsConfig
 from ..rollouts.pool import EnvSource
 from ..rollouts.store import EPISODES
@@ -50,6 +51,7 @@ class EvalSettings(TypedDict, total=False):
     device: str
     api: ApiSettings | Table
     confidence: float
+    search: RolloutSearch | Table | None
     failure_rate: float
     rollouts: RolloutsConfig | Table
 

@@ -225,7 +225,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_check_in_advance_refuses_what_the_evaluation_would_and_changes_nothing(tmp_path: Path) -> None:
     run_evaluation(config(n=4), OracleAgent(), store=tmp_path / "played", env=Breaks)  # two of them failed
     (tmp_path / "file").touch()
-    changes: list[tuple[dict[str, object], str, dict[str, bool]]] = [
+    changes: list[tuple[dict[str, object], str, dict[str, Any]]] = [
         ({}, "new/episodes", {}),
         ({}, "new/episodes", {"resume": True}),
         ({}, "played", {"resume": True}),

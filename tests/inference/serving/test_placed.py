@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,6 @@ from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights.adapter import Adapter
 from turnwise.trainers.weights.canary_prompts import Questions
 from turnwise.trainers.weights.reload import Reload
-from turnwise.trainers.weights.replicas import Replicas
 from turnwise.trainers.weights.shared_folder import SharedFolder
 from turnwise.trainers.weights.vllm_transfer import Files, Native
 from turnwise.trainers.weights.weight_sync import WeightSync
@@ -97,15 +96,16 @@ class Cluster:
         exchange = SharedFolder(self.folder / "exchange")
         if how == "adapter":
             self.model = attach(self.model, LoraConfig(rank=2))
-        transport: Replicas = {
+        transports: dict[str, Callable[[], Any]] = {
             "native": lambda: Native(self.policy, Files(exchange, keep=refresh)),
             "reload": lambda: Reload(self.policy, exchange),
             "adapter": lambda: Adapter(
                 self.policy, exchange, self.model, rank=2, base={"path": "nowhere", "digest": ""}
             ),
-        }[how]()
+        }
+        transport = transports[how]()
         questions = Questions.of(self.tokenizer, context_length=128, temperature=0.7, dtypes=["float32"])
-        sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)  # type: ignore[arg-type]
+        sync = WeightSync(self.policy, transport, self.model, questions, refresh=refresh)
         self.sync = sync
         return sync
 
