@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights.adapter import Adapter
 from turnwise.trainers.weights.canary_prompts import Questions
 from turnwise.trainers.weights.reload import Reload
+from turnwise.trainers.weights.replicas import Replicas
 from turnwise.trainers.weights.shared_folder import SharedFolder
 from turnwise.trainers.weights.vllm_transfer import Files, Native
 from turnwise.trainers.weights.weight_sync import WeightSync
