@@ -23,7 +23,7 @@ from ..envs.certify.report import Certificate, Verdict
 from ..envs.contract import Contract
 from ..envs.named import environment
 from ..envs.registry import entries, find, make
-from ..errors import EnvironmentDiedError, UsageError
+from ..errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
 from ..verdicts import Status, choose
 from .certificates import CertificateFile
 from .completion import environment_ids
@@ -132,6 +132,9 @@ def certify(
 def _with_arguments(words: list[str]) -> tuple[list[str], dict[str, Any]]:
     """Return the names of environments among the words of a command line, and the arguments of these environments."""
     settings = [word for word in words if word.startswith("env_kwargs.")]
+    for word in words:
+        if "=" in word and word not in settings and not Path(word).exists():
+            raise UsageError(f"{word!r} is not the id of an environment; write its arguments as env_kwargs.KEY=VALUE")
     return [word for word in words if word not in settings], load_config(_Arguments, overrides=settings).env_kwargs
 
 
@@ -139,10 +142,15 @@ def _chosen(ids: list[str], everything: bool, env_kwargs: Mapping[str, Any] | No
     """Return what to certify; report ids of ``--all`` whose packages are missing, or that are exempt from every law."""
     if bool(ids) == everything:
         raise UsageError("name at least one environment to certify, or use --all (not both)")
+    if everything and env_kwargs:
+        raise UsageError("env_kwargs are arguments of environments that you name; --all takes none")
     for name in ids:
         id = environment(name)  # report a wrong name, or a wrong argument, before the first check
         if env_kwargs:
-            make(id, **env_kwargs).close()
+            try:
+                make(id, **env_kwargs).close()
+            except EnvironmentFailedError as error:
+                raise UsageError(f"{id} cannot be made with {dict(env_kwargs)}: {error.__cause__ or error}") from None
     names = list(dict.fromkeys(ids or [entry.id for entry in entries()]))
     skipped = {name: why for name in names if everything and (why := find(name).lacks)}
     for name, why in skipped.items():

@@ -99,6 +99,18 @@ class EvalConfig(RunOptions):
         return self
 
     @pydantic.model_validator(mode="after")
+    def _searchable(self) -> Self:
+        if self.search is None:
+            return self
+        if self.group_size > 1:
+            raise ValueError("a search plays one episode per task: omit group_size")
+        if self.program is not None:
+            raise ValueError("a program plays whole episodes, and a search chooses single actions: omit one of them")
+        if (self.agent.temperature if self.temperature is None else self.temperature) == 0:
+            raise ValueError("at temperature 0 all rollouts of a state are the same: set temperature above 0 to search")
+        return self
+
+    @pydantic.model_validator(mode="after")
     def _api_is_local(self) -> Self:
         if self.rollouts.engine != "local" and is_chat_api(self.policy):
             raise ValueError(

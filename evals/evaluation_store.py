@@ -51,9 +51,12 @@ def check_store(path: Path, identity: Mapping[str, Any], *, resume: bool, overwr
         StoreError: as for ``evaluation_store``.
     """
     replace, new = _replaced(path, identity, resume=resume, overwrite=overwrite), _is_new(path)
+    folder_is_new = _is_new(path.parent)
     with EpisodeStore(path, run=None if replace else identity):  # also finds out who else writes to it
-        if new:
+        if new and folder_is_new:
             _remove(path)
+        elif new:
+            shutil.rmtree(path, ignore_errors=True)
         elif not replace:
             _refuse_without_resume(path, sum(map(_counts, read_episodes(path))), resume=resume)
 

@@ -89,12 +89,12 @@ class _Searcher:
         """Play rollouts from this state, and return the first action of the best; ``None`` if all were lost."""
         if not isinstance(state.session, Recalling):
             raise UsageError(
-                f"agent {type(self._paths.agent).__name__} cannot take an action that a search chose: its sessions "
-                "have no recall(); searching needs an agent such as a ChatAgent"
+                f"a {type(self._paths.agent).__name__} cannot search: a search needs a policy that samples tokens "
+                "(the folder of a model, http://host:port), and sessions that have recall()"
             )
         played = await self._slot.lent(self._from(state))
         firsts = [_first(episode) for episode in played]
-        returns = [self._return(episode) for episode in played]
+        returns = self._returns(played)
         chosen = best([turn.action if turn is not None else None for turn in firsts], returns)
         reader = None if self._followed else int(chosen == 0)  # the rollout that counts as the prompt's first reader
         aheads = [lookahead(episode, first=number == reader) for number, episode in enumerate(played)]
@@ -106,7 +106,8 @@ class _Searcher:
         assert turn is not None
         aheads[chosen] = _without(aheads[chosen], turn)
         self.found += aheads
-        decision = Decision(turn.action, turn.prompt_ids, turn.action_ids, turn.logprobs, turn.versions, turn.finish)
+        sampled = (turn.prompt_ids, turn.action_ids, turn.logprobs, turn.versions, turn.finish)
+        decision = Decision(turn.action, *sampled, turn.seconds_policy, turn.thoughts)
         state.session.recall([(state.observation, decision)])
         return decision
 
@@ -115,6 +116,16 @@ class _Searcher:
 
     async def stop(self) -> None:
         """Do nothing: no rollout is left running."""
+
+    def _returns(self, played: Sequence[Episode]) -> list[float]:
+        """Return the return of each rollout; of one that the policy failed, at most the worst of those that ended.
+
+        To leave it out would favor actions after which the policy often fails.
+        """
+        returns = [self._return(episode) for episode in played]
+        ended = [value for value, episode in zip(returns, played, strict=True) if episode.trainable]
+        pairs = zip(returns, played, strict=True)
+        return [value if episode.trainable else min([value, *ended]) for value, episode in pairs]
 
     def _return(self, episode: Episode) -> float:
         rewards = [turn.reward for turn in episode.own_turns]
@@ -135,9 +146,9 @@ class _Searcher:
 
 
 def _first(episode: Episode) -> Turn | None:
-    """Return the first turn of a rollout that the environment ended; ``None`` for another one."""
+    """Return the first turn of a rollout; ``None`` if the infrastructure failed, or there is no turn."""
     own = episode.own_turns
-    if not episode.trainable or not own:
+    if not episode.scored or not own:
         return None
     if not own[0].sent:
         raise UsageError(

@@ -218,6 +218,7 @@ class EpisodeRun:
         while True:
             loop.call_soon(others_ran.append, None)
             chosen = await unhurried(observer.reached(state), self._deadline) if observer is not None else None
+            self._begun = self._begun or chosen is not None  # rollouts of the policy chose it
             observation, obs_key = state.observation, state.obs_key
             try:
                 decision = decision or chosen or await self._decide(session, observation)

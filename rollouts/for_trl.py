@@ -90,7 +90,7 @@ class TrlRollout:
             raise
         episodes = playing.result()
         found = columns(episodes, tokenizer.eos_token_id, with_logprobs=with_logprobs)
-        _report(episodes, found)
+        _report(episodes, found, _widest(trainer))
         return found
 
     def close(self) -> None:
@@ -168,6 +168,7 @@ def trl_rollout(
     if context_length is not None and context_length < 2:
         raise UsageError(f"context_length must be at least 2; got {context_length}")
     pool = EnvPool.of(id, isolation=chosen.isolation, env_kwargs={**chosen.env_kwargs, **kwargs})
+    pool.build().close()  # refuses a wrong argument now, and not once the model is loaded
     return TrlRollout(pool, settings, chosen, context_length)
 
 
@@ -193,13 +194,13 @@ def trl_reward(
 
 
 def _task(prompt: Any) -> TaskSpec:
-    text = prompt[-1]["content"] if isinstance(prompt, list) and prompt else prompt
     try:
+        text = prompt[-1]["content"] if isinstance(prompt, list) and prompt else prompt
         return TaskSpec.from_json(json.loads(text))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, KeyError) as error:
         raise UsageError(
             "a prompt must be a task, as turnwise.envs.trl_rows(…, in_prompt=True) writes it; got "
-            f"{text!r:.80} ({error})"
+            f"{prompt!r:.80} ({error})"
         ) from None
 
 
@@ -219,12 +220,13 @@ def _widest(trainer: Any) -> Callable[[int], int]:
     return lambda count: int(max(gather_object([count])))
 
 
-def _report(episodes: Sequence[Episode], found: dict[str, Any]) -> None:
-    """Warn about episodes that are left out; raise if there is no other."""
+def _report(episodes: Sequence[Episode], found: dict[str, Any], widest: Callable[[int], int]) -> None:
+    """Warn about episodes that are left out; raise if no process has another one, so that all of them stop."""
+    kept = widest(sum(reward is not None for reward in found["reward"]))
     left = [episode for episode, reward in zip(episodes, found["reward"], strict=True) if reward is None]
     if not left:
         return
-    if len(left) == len(episodes):
+    if not kept:
         text = f"none of {len(left)} episodes of {left[0].env_id} can be trained on: {left[0].error}"
         raise UsageError(text) if all(episode.scored for episode in left) else InfrastructureError(text)
     text = f"{len(left)} of {len(episodes)} episodes failed and are left out: {left[0].error}"

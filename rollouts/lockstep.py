@@ -113,7 +113,9 @@ class LockstepPolicy:
             self._batches.put(batch)
 
     def _completion(self, request: Request, ids: Sequence[int], logprobs: Sequence[float | None] | None) -> Completion:
-        """Return what was sampled up to the first stop id, whatever the trainer itself stops at."""
+        """Return what was sampled up to the first stop id and within the context, whatever the trainer stops at."""
+        if self.context_length is not None:
+            ids = ids[: self.context_length - len(request.prompt)]
         end = next((place for place, id_ in enumerate(ids) if id_ in request.stop_ids), None)
         kept = tuple(ids if end is None else ids[: end + 1])
         given = [None] * len(kept) if logprobs is None else logprobs[: len(kept)]

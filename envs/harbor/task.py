@@ -109,7 +109,7 @@ def read_tasks(folder: Path | str, *, skip: bool = False) -> tuple[HarborTask, .
         except TaskError as error:
             wrong.append(str(error))
     if wrong and not (skip and read):
-        more = "" if skip else "; pass skip=True (env_kwargs.skip=true) to leave them out"
+        more = "" if skip or not read else "; pass skip=True (env_kwargs.skip=true) to leave them out"
         rest = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         raise TaskError(
             f"{len(wrong)} of {len(found)} tasks in {path} cannot be played{more}: {'; '.join(wrong[:SHOWN])}{rest}"

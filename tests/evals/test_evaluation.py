@@ -433,3 +433,16 @@ def test_a_reader_hears_what_an_environment_lacks(tmp_path: Path) -> None:
     assert "Silent has no task family: its test tasks differ from its training tasks by the seed alone" in family
     assert "write random_action(rng)" in random
     assert not {"test_template", "test_entity"} & set(map(str, Silent.tasks().splits)), "nothing is held out"
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"group_size": 2}, "one episode per task"),
+        ({"temperature": 0.0}, "temperature above 0"),
+        ({"program": {"command": "true"}}, "plays whole episodes"),
+    ],
+)
+def test_a_search_that_cannot_choose_is_refused(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        EvalConfig(env="turnwise/Maze-v0", policy="model", search={"rollouts": 2}, **fields)  # type: ignore[arg-type]

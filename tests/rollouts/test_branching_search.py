@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import turnwise as tw
 from turnwise import Action, Episode
+from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.errors import StoreError, UsageError
 from turnwise.evals.evaluation import EvalConfig, run_evaluation
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.branching import branch_episodes
-from turnwise.rollouts.branching_search import RolloutSearch, best
+from turnwise.rollouts.branching_search import RolloutSearch, _first, _Searcher, best
 from turnwise.rollouts.costs import RolloutCost
 from turnwise.rollouts.episode import Outcome
 from turnwise.rollouts.options import RunOptions
@@ -24,7 +26,7 @@ from turnwise.rollouts.stats import RunStats
 from turnwise.rollouts.step_values import state_values
 
 from .fakes import answering
-from .walkers import Road, Walker, evenly, perfect_cache, road, tasks
+from .walkers import Road, Walk, Walker, evenly, perfect_cache, road, tasks
 
 
 async def played(
@@ -131,8 +133,47 @@ async def test_lost_rollouts_are_left_out_and_the_agent_acts_when_all_are_lost()
     assert cost.lookaheads == cost.lookaheads_lost == 2 * 4 * 4
 
 
+async def test_an_attempt_that_fails_after_searched_actions_counts_as_sampled_again() -> None:
+    failed: list[Road] = []
+
+    def trouble(here: Road) -> None:
+        if not failed and here.turn == 3 and all(here is not fork for fork in here.made):
+            failed.append(here)
+            raise RuntimeError("once")
+
+    (episode,) = await played(road(trouble), Walker(evenly), count=1, retries=1)
+    assert episode.outcome is Outcome.COMPLETED
+    assert episode.redrawn == 1, "an evaluation counts it among the episodes that luck may have improved"
+
+
+class Thinking(Walk):
+    async def act(self, observation: tw.Observation) -> Decision:
+        return replace(await super().act(observation), thoughts="hm", seconds=0.5)
+
+
+class Thinker(Walker):
+    def start(self, context: EpisodeContext) -> Thinking:
+        return Thinking(self, context, ())
+
+
+async def test_thoughts_and_seconds_of_the_chosen_action_stay_in_the_record() -> None:
+    (episode,) = await played(road(), Thinker(evenly), count=1)
+    assert {(turn.thoughts, turn.seconds_policy) for turn in episode.turns} == {("hm", 0.5)}
+
+
+async def test_rollouts_that_the_policy_fails_count_as_the_worst() -> None:
+    (episode,) = await played(road(), Walker(evenly), count=1)
+    failed = replace(episode, outcome=Outcome.POLICY_FAILED)
+    worst = replace(episode, turns=tuple(replace(turn, reward=-1.0) for turn in episode.turns))
+    searcher = _Searcher(cast(Any, None), RolloutSearch(), cast(Any, None), cast(Any, None))
+    good, bad = (sum(turn.reward for turn in one.own_turns) for one in (episode, worst))
+    assert searcher._returns([episode, failed, worst]) == [good, bad, bad]
+    assert _first(failed) == failed.own_turns[0], "its action is one of those compared"
+    assert _first(replace(episode, outcome=Outcome.INFRA_FAILED)) is None
+
+
 async def test_an_agent_that_cannot_continue_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"sessions have no recall\(\)"):
+    with pytest.raises(UsageError, match=r"sessions that have recall\(\)"):
         await played(road(), answering())
 
 
@@ -155,5 +196,3 @@ def test_an_evaluation_searches_resumes_and_counts_the_tokens_of_rollouts(tmp_pa
     assert spent[0][0] == 2 * spent[1][0], "two episodes were searched before, and one now"
     with pytest.raises(StoreError, match="another"):
         evaluated(3)
-    with pytest.raises(UsageError, match="set group_size = 1"):
-        evaluated(3, search={"rollouts": 16}, group_size=2)

@@ -44,7 +44,7 @@ class Walk:
         self.agent, self.context, self.history = agent, context, history
 
     def fork(self, context: EpisodeContext) -> Walk:
-        return Walk(self.agent, context, self.history)
+        return type(self)(self.agent, context, self.history)
 
     def recall(self, turns: Sequence[tuple[Observation, Decision]]) -> None:
         for observation, decision in turns:

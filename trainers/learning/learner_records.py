@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from torch import Tensor
 
+from ...errors import TurnwiseError
 from ...rollouts.episode import Episode
 from ...rollouts.learner_records import LearnerRecord, LearnerTurn
 from .clips import ClipCounts
@@ -38,8 +39,11 @@ def observed(
     clips = ClipCounts(rows)
     try:
         yield clips
-    finally:
-        observe(episodes, rows, value_T, clips)
+    except TurnwiseError:
+        with suppress(Exception):  # the first error counts
+            observe(episodes, rows, value_T, clips)
+        raise
+    observe(episodes, rows, value_T, clips)
 
 
 def records_of(

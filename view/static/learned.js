@@ -47,7 +47,9 @@ export function shade(mode, tokens, at, most, [oldest, newest]) {
 
 /** Words about one token for its title. */
 export function details(tokens, at, updates) {
-  const clips = tokens.clips?.[at] ? `, clipped by the ${tokens.clips[at] > 0 ? "upper" : "lower"} bound in ${Math.abs(tokens.clips[at])} of ${updates} updates` : "";
+  const of = updates === 1 ? "the only update" : `of ${updates} updates`;
+  const count = (number, bound) => (number ? `, clipped by the ${bound} bound in ${updates === 1 ? of : `${number} ${of}`}` : "");
+  const clips = tokens.clips ? count(tokens.clipped_high[at], "upper") + count(tokens.clipped_low[at], "lower") : "";
   const named = [["advantage", "advantages", ""], ["entropy", "entropies", " nats"], ["sampler minus trainer", "mismatch", " nats"]];
   return named.map(([name, key, unit]) => (tokens[key]?.[at] === undefined ? "" : `, ${name} ${number(tokens[key][at])}${unit}`)).join("") + clips;
 }
@@ -58,7 +60,7 @@ export function legend(mode, most) {
     probability: "Red: the sampler found the token unlikely, at most 1 % in the darkest.",
     version: "Red: an older policy sampled the token.",
     staleness: most ? `Red: a policy before the step's own sampled the token, ${number(most)} versions older at most.` : "The step's own policy sampled every token.",
-    clips: `Red: the upper bound of the ratio clipped the loss of the token. Blue: the lower bound. The darkest in all ${number(most)} updates.`,
+    clips: `Red: the upper bound of the ratio clipped the loss of the token. Blue: the lower bound. The darkest tokens were clipped in every update.`,
     advantages: `Blue: better than expected. Red: worse. Largest advantage ${number(most)}.`,
     entropies: `Red: the policy was undecided. Largest entropy ${number(most)} nats.`,
     mismatch: `Red: sampler and trainer disagree on the token's probability, by ${number(most)} nats at most; the darkest begins at 1 nat.`,
