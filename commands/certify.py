@@ -37,6 +37,7 @@ FEW, SLOW = 3, 5.0
 
 class _Arguments(Config):
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Arguments of the environments."""
 
 
 @dataclass(frozen=True)
