@@ -35,7 +35,9 @@ FEW, SLOW = 3, 5.0
 """With more than ``FEW`` environments, progress lists only the laws that took at least ``SLOW`` seconds."""
 
 
-class _Arguments(Config):
+class CertifyConfig(Config):
+    """Settings of ``turnwise certify``, as ``key=value`` on its command line."""
+
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Arguments of the environments."""
 
@@ -136,7 +138,7 @@ def _with_arguments(words: list[str]) -> tuple[list[str], dict[str, Any]]:
     for word in words:
         if "=" in word and word not in settings and not Path(word).exists():
             raise UsageError(f"{word!r} is not the id of an environment; write its arguments as env_kwargs.KEY=VALUE")
-    return [word for word in words if word not in settings], load_config(_Arguments, overrides=settings).env_kwargs
+    return [word for word in words if word not in settings], load_config(CertifyConfig, overrides=settings).env_kwargs
 
 
 def _chosen(ids: list[str], everything: bool, env_kwargs: Mapping[str, Any] | None = None) -> list[str]:

@@ -97,7 +97,8 @@ def settings_models() -> tuple[type[Any], ...]:
     """Return every ``Config`` class of the package: of commands first, then of their tables, then the others."""
     config = importlib.import_module("turnwise.config")
     registry = importlib.import_module("turnwise.trainers.registry")
-    for name in ("inference.serving.launch.process", "sandboxes.spec", "service.environments.settings"):
+    commands = ("commands.certify", "commands.eval_servers")
+    for name in (*commands, "inference.serving.launch.process", "sandboxes.spec", "service.environments.settings"):
         importlib.import_module(f"turnwise.{name}")
     tops = [importlib.import_module("turnwise.evals.evaluate").EvalConfig]
     tops += [entry.load()[0] for entry in registry.ALGORITHMS.values()]

@@ -69,8 +69,8 @@ def connect(where: str | None = None) -> APIClient:
         return client(where)
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         raise SandboxUnavailableError(
-            f"the docker engine at {where} does not answer ({_cause(error)}): start one with scripts/start-docker (as root), or "
-            "set DOCKER_HOST"
+            f"the docker engine at {where} does not answer ({_cause(error)}): start one with scripts/start-docker (as "
+            "root), or set DOCKER_HOST"
         ) from error
 
 
