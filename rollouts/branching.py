@@ -225,6 +225,32 @@ class Paths:
             assert lost is not None
             return lost, None
 
+    async def onward(self, state: EpisodeState, requests: Iterable[EpisodeRequest]) -> list[Episode]:
+        """Play paths from a state, each on a fork of its environment, and return their episodes in order.
+
+        Args:
+            state: state from which they continue; its environment must not change meanwhile.
+            requests: request of each path.
+        """
+        provider = Forks(state.host)
+        try:
+            played = await together(self.play(request, provider, origin=state) for request in requests)
+        finally:
+            await provider.close(origin=False)
+        return [episode for episode, _ in played]
+
+    async def rollouts(self, state: EpisodeState, request: EpisodeRequest, count: int) -> list[Episode]:
+        """Play rollouts that will not be recorded from a state of an episode, and return them in order.
+
+        Args:
+            state: state of the episode.
+            request: request of the episode.
+            count: number of rollouts.
+        """
+        turn, mine = len(state.turns), request.episode_id
+        names, fork = (f"{mine}-{turn}-{number}" for number in range(count)), Fork(mine, (mine,) * turn)
+        return await self.onward(state, (self.unrecorded_request(name, fork) for name in names))
+
 
 class Slot:
     """Right to be played, one of ``concurrency``; a path that waits for others returns it meanwhile."""

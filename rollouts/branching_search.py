@@ -22,9 +22,9 @@ from ..agents.agent import Decision, Recalling
 from ..config import Config
 from ..envs.messages import Action
 from ..errors import UsageError
-from .branching import Forks, Paths, Slot, together
+from .branching import Paths, Slot, together
 from .costs import lookahead
-from .episode import Episode, Fork, Lookahead, Turn
+from .episode import Episode, Lookahead, Turn
 from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState
 
@@ -92,7 +92,7 @@ class _Searcher:
                 f"a {type(self._paths.agent).__name__} cannot search: a search needs a policy that samples tokens "
                 "(the folder of a model, http://host:port), and sessions that have recall()"
             )
-        played = await self._slot.lent(self._from(state))
+        played = await self._slot.lent(self._paths.rollouts(state, self._request, self._settings.rollouts))
         firsts = [_first(episode) for episode in played]
         returns = self._returns(played)
         chosen = best([turn.action if turn is not None else None for turn in firsts], returns)
@@ -130,19 +130,6 @@ class _Searcher:
     def _return(self, episode: Episode) -> float:
         rewards = [turn.reward for turn in episode.own_turns]
         return sum(self._settings.gamma**later * paid for later, paid in enumerate(rewards))
-
-    async def _from(self, state: EpisodeState) -> list[Episode]:
-        provider = Forks(state.host)
-        try:
-            return await together(self._look(state, provider, number) for number in range(self._settings.rollouts))
-        finally:
-            await provider.close(origin=False)
-
-    async def _look(self, state: EpisodeState, provider: Forks, number: int) -> Episode:
-        turn, mine = len(state.turns), self._request.episode_id
-        request = self._paths.unrecorded_request(f"{mine}-{turn}-{number}", Fork(mine, (mine,) * turn))
-        episode, _ = await self._paths.play(request, provider, origin=state)
-        return episode
 
 
 def _first(episode: Episode) -> Turn | None:

@@ -133,18 +133,10 @@ class _Repeater:
     async def reached(self, state: EpisodeState) -> None:
         """In the state after the utterance, play the other paths from it."""
         if len(state.turns) == self._turn and self._requests:
-            self.found = await self._slot.lent(self._from(state))
+            self.found = await self._slot.lent(self._paths.onward(state, self._requests))
 
     async def decided(self, state: EpisodeState, decision: Decision) -> None:
         """Do nothing: the path continues by itself."""
 
     async def stop(self) -> None:
         """Do nothing: no path is left running."""
-
-    async def _from(self, state: EpisodeState) -> list[Episode]:
-        provider = Forks(state.host)
-        try:
-            played = await together(self._paths.play(request, provider, origin=state) for request in self._requests)
-        finally:
-            await provider.close(origin=False)
-        return [episode for episode, _ in played]

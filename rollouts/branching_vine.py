@@ -20,9 +20,9 @@ import pydantic
 
 from ..agents.agent import Decision
 from ..config import Config
-from .branching import Forks, Paths, Slot, together
+from .branching import Paths, Slot, together
 from .costs import lookahead
-from .episode import Episode, Fork, Lookahead
+from .episode import Episode, Lookahead
 from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState
 
@@ -55,23 +55,11 @@ class _Looker:
 
     async def reached(self, state: EpisodeState) -> None:
         """Play rollouts from this state before the agent acts."""
-        self.found += await self._slot.lent(self._from(state))
+        played = await self._slot.lent(self._paths.rollouts(state, self._request, self._rollouts))
+        self.found += [lookahead(episode, first=number == 0) for number, episode in enumerate(played)]
 
     async def decided(self, state: EpisodeState, decision: Decision) -> None:
         """Do nothing: the episode's own action needs no rollouts."""
 
     async def stop(self) -> None:
         """Do nothing: no rollout is left running."""
-
-    async def _from(self, state: EpisodeState) -> list[Lookahead]:
-        provider = Forks(state.host)
-        try:
-            return await together(self._look(state, provider, number) for number in range(self._rollouts))
-        finally:
-            await provider.close(origin=False)
-
-    async def _look(self, state: EpisodeState, provider: Forks, number: int) -> Lookahead:
-        turn, mine = len(state.turns), self._request.episode_id
-        request = self._paths.unrecorded_request(f"{mine}-{turn}-{number}", Fork(mine, (mine,) * turn))
-        episode, _ = await self._paths.play(request, provider, origin=state)
-        return lookahead(episode, first=number == 0)
