@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,6 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 if not BENCHMARKS.is_dir():
     pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module("branching")
-    monkeypatch.undo()
 
 
 def curve(bench: Any, side: str, returns: list[float], per: float = 100.0, seed: int = 0) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 if not BENCHMARKS.is_dir():
     pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module("planted_faults")
-    monkeypatch.undo()
 
 
 def test_every_fault_still_fits_its_file(bench: Any) -> None:

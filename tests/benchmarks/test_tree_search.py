@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import statistics
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,6 @@ from turnwise.rollouts.episode import Lookahead
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 if not BENCHMARKS.is_dir():
     pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield importlib.import_module("tree_search")
-    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 5])
