@@ -28,15 +28,16 @@ def read(files: list[Path]) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def summed(records: Iterator[dict[str, Any]], by: str) -> dict[str, list[float]]:
-    """Group the seconds of tests, or of fixtures, by a key."""
+def summed(records: Iterator[dict[str, Any]], by: str, processor: bool = False) -> dict[str, list[float]]:
+    """Group the seconds of tests, or of fixtures, by a key; of the clock, or of the processor (tests only)."""
     groups: defaultdict[str, list[float]] = defaultdict(list)
     for record in records:
         if by == "fixture":
             for name, scope, seconds in record["fixtures"]:
                 groups[f"{name} ({scope})"].append(seconds)
         else:
-            seconds = sum(record.get(phase, 0.0) for phase in ("setup", "call", "teardown"))
+            phases = ("processor",) if processor else ("setup", "call", "teardown")
+            seconds = sum(record.get(phase, 0.0) for phase in phases)
             groups[BY[by](record["test"])].append(seconds)
     return groups
 
@@ -46,9 +47,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--by", choices=[*BY, "fixture"], default="folder")
+    parser.add_argument("--processor", action="store_true", help="processor seconds of tests and their ended children")
     parser.add_argument("--top", type=int, default=40)
     options = parser.parse_args()
-    groups = summed(read(options.files), options.by)
+    groups = summed(read(options.files), options.by, options.processor)
     print(f"{sum(map(len, groups.values()))} in {sum(map(sum, groups.values())):.0f} s of test processes")
     for key, seconds in sorted(groups.items(), key=lambda pair: -sum(pair[1]))[: options.top]:
         print(f"{sum(seconds):9.1f} s {len(seconds):6d}  {key}")

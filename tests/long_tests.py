@@ -43,7 +43,7 @@ IN_SHIFTS: Mapping[str, float] = {
 }
 """Seconds by node id, or by the key that tests share, for their sum."""
 IN_CORE: Mapping[str, float] = {
-    "tests/trainers/test_processes.py::test_two_processes_learn_what_one_does": 40,
+    "tests/trainers/test_processes.py::test_two_processes_learn_what_one_does[core]": 40,
     "tests/commands/test_train.py::test_ctrl_c_leaves_a_run_that_resumes": 17,
 }
 """Seconds by node id."""

@@ -27,6 +27,7 @@ from turnwise.rollouts.runner import run_episodes
 from turnwise.trainers.run.metrics import StepProgress
 
 from .logged import events
+from .shifts import core_sample
 
 LOG = logging.getLogger("turnwise.tests")
 KEY = "kx-93f7a2b64e-very-secret"
@@ -283,7 +284,7 @@ def test_steps_are_a_bar_lines_or_events_and_never_two_of_them(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", core_sample(FORMATS, 1, key="form of a warning"))
 def test_a_deprecated_setting_on_the_command_line_names_no_line_of_the_command(form: str) -> None:
     command = [sys.executable, "-m", "turnwise", "train", "loop", "env=turnwise/Maze-v0", "k=2"]
     done = subprocess.run([*command, "--log-format", form], capture_output=True, text=True, check=False, timeout=120)

@@ -115,14 +115,22 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and the statements in it; ``ast.walk`` visits expressions, too, and takes ten times as long."""
+    yield node
+    for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for inner in getattr(node, block, ()):
+            yield from statements(inner)
+
+
 def typing_blocks(module: ast.Module) -> set[int]:
     """Ids of the nodes that stand under ``if TYPE_CHECKING:``."""
     return {
         id(inner)
-        for node in ast.walk(module)
+        for node in statements(module)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         for statement in node.body
-        for inner in ast.walk(statement)
+        for inner in statements(statement)
     }
 
 
@@ -134,7 +142,7 @@ def imports() -> tuple[Import, ...]:
         module = tree(path)
         typing_only = typing_blocks(module)
         package = name.split(".")[:-1]
-        for node in ast.walk(module):
+        for node in statements(module):
             if isinstance(node, ast.ImportFrom) and node.level:
                 climb = node.level - 1
                 assert climb <= len(package), f"{path}:{node.lineno} climbs out of the package"
@@ -236,7 +244,7 @@ def test_the_cycle_finder_finds_cycles() -> None:
 
 
 def absolute_imports(module: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(module):
+    for node in statements(module):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

@@ -8,12 +8,13 @@ import pytest
 
 from turnwise.view.runs import Runs
 
+from ..shifts import core_sample
 from .browsing import Open, serious
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), core_sample([(1280, "light"), (390, "dark")], 1, key="axe"))
 def test_no_page_has_a_serious_finding(visit: Open, browsed: Path, width: int, scheme: str) -> None:
     ids = {run.name: run.id for run in Runs([browsed]).list()}
     done, eval_ = ids["runs/done"], ids["runs/eval"]

@@ -16,6 +16,7 @@ from turnwise.envs.certify.report import UNASKED
 from turnwise.verdicts import Status
 
 from ...service.environment_servers import OPERATOR, TOKEN, serving
+from ...shifts import core_sample
 from .faults_text import Password
 from .faults_tools import FAULTS, Shelf
 
@@ -77,7 +78,7 @@ def test_an_order_of_sets_is_found_since_another_process_of_the_server_plays(mon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cls", [Password, Shelf])
+@pytest.mark.parametrize("cls", core_sample([Password, Shelf], 1, key="healthy, over the wire", ids=["text", "tools"]))
 def test_a_healthy_environment_is_certified_and_each_unasked_law_is_named(server: Any, cls: type[tw.TurnEnv]) -> None:
     certificate = certify(address(server, cls), quick=True)
     assert certificate.passed, str(certificate)
