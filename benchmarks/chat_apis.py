@@ -24,7 +24,8 @@ from rich.table import Table
 
 from turnwise.agents.chat_apis.settings import ApiSettings
 from turnwise.errors import ContractError, SpendingCapError
-from turnwise.evals.evaluation import EvalConfig, run_evaluation_async
+from turnwise.evals.evaluation import run_evaluation_async
+from turnwise.evals.settings import EvalConfig
 from turnwise.evals.summary import Summary
 
 ROOT = Path(__file__).resolve().parents[1]

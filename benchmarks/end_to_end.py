@@ -29,7 +29,8 @@ from rich.table import Table
 
 from turnwise.agents.named import agent_from
 from turnwise.errors import UsageError
-from turnwise.evals.evaluation import EvalConfig, run_evaluation
+from turnwise.evals.evaluation import run_evaluation
+from turnwise.evals.settings import EvalConfig
 from turnwise.evals.statistics import student
 from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
 from turnwise.tasks.spec import Split

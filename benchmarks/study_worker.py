@@ -20,8 +20,9 @@ from study_start import Start, measure_start
 from turnwise import make
 from turnwise.agents import Agent, OracleAgent
 from turnwise.agents.named import agent_from
-from turnwise.evals.evaluation import EvalConfig, run_evaluation
+from turnwise.evals.evaluation import run_evaluation
 from turnwise.evals.sampling import sample_tasks
+from turnwise.evals.settings import EvalConfig
 from turnwise.rollouts.store import load_episodes
 
 INTERRUPTED = 130

@@ -31,7 +31,8 @@ from study_config import Study, load_study
 from turnwise import Episode
 from turnwise.agents.named import agent_from
 from turnwise.evals.api_usage import tokens_written
-from turnwise.evals.evaluation import EvalConfig, run_evaluation
+from turnwise.evals.evaluation import run_evaluation
+from turnwise.evals.settings import EvalConfig
 from turnwise.evals.statistics import student
 from turnwise.rollouts.store import load_episodes
 

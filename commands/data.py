@@ -11,7 +11,8 @@ from ..agents.named import agent_from
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import UsageError
-from ..evals.evaluation import EvalConfig, run_evaluation
+from ..evals.evaluation import run_evaluation
+from ..evals.settings import EvalConfig
 from ..evals.terminal import print_summary
 from .completion import environment_ids
 from .evaluate import ONCE_MORE, Cache, MaxCost, Prices, Who, slug, stopped_early

@@ -17,7 +17,8 @@ from ..agents.settings import AgentSettings
 from ..config import Config
 from ..errors import UsageError
 from ..evals.evaluate import agent_of
-from ..evals.evaluation import EvalConfig, check_evaluation
+from ..evals.evaluation import check_evaluation
+from ..evals.settings import EvalConfig
 from ..rollouts.engine import require_ray
 from ..rollouts.store import EPISODES
 from ..trainers.run.engine_settings import RayServersConfig

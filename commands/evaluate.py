@@ -15,7 +15,8 @@ from ..envs.harbor.address import is_harbor
 from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import UsageError
-from ..evals.evaluation import EvalConfig, run_evaluation
+from ..evals.evaluation import run_evaluation
+from ..evals.settings import EvalConfig
 from ..evals.summary import SUMMARY, Summary
 from ..evals.terminal import print_summary
 from ..rollouts.episode import Outcome

@@ -10,8 +10,9 @@ from ..lazy import attach
 if TYPE_CHECKING:
     from .compare import Comparison, Difference
     from .evaluate import EvalSettings
-    from .evaluation import EvalConfig, run_evaluation, run_evaluation_async
+    from .evaluation import run_evaluation, run_evaluation_async
     from .report import report as write_report
+    from .settings import EvalConfig
     from .statistics import Estimate, pass_at_k, pass_hat_k, wilson
     from .summary import Summary
 

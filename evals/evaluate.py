@@ -19,7 +19,8 @@ from ..rollouts.pool import EnvSource
 from ..rollouts.store import EPISODES
 from ..service.process import ProgramConfig
 from ..tasks.spec import Split
-from .evaluation import EvalConfig, OnEpisode, run_evaluation, run_evaluation_async
+from .evaluation import OnEpisode, run_evaluation, run_evaluation_async
+from .settings import EvalConfig
 from .summary import SUMMARY, Summary
 
 Table = Mapping[str, Any]

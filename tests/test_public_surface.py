@@ -22,7 +22,7 @@ import pytest
 import turnwise
 from turnwise.envs.scaffold import scaffold
 from turnwise.evals.evaluate import EvalSettings
-from turnwise.evals.evaluation import EvalConfig
+from turnwise.evals.settings import EvalConfig
 from turnwise.lazy import attach
 
 from .test_structure import FACADES, ROOT, tree

@@ -14,7 +14,7 @@ import pytest
 from turnwise.config import load_config
 from turnwise.envs.code.backends import spec_for
 from turnwise.errors import SandboxUnavailableError
-from turnwise.evals.evaluation import EvalConfig
+from turnwise.evals.settings import EvalConfig
 from turnwise.sandboxes.backend import Capabilities
 from turnwise.sandboxes.named import BY_ITSELF
 from turnwise.sandboxes.spec import SandboxSpec

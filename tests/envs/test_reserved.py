@@ -15,7 +15,8 @@ from turnwise.envs.named import environment
 from turnwise.envs.registry import make
 from turnwise.envs.tools import Tool
 from turnwise.errors import ContractError, UsageError
-from turnwise.evals.evaluation import EvalConfig, run_evaluation
+from turnwise.evals.evaluation import run_evaluation
+from turnwise.evals.settings import EvalConfig
 
 SOURCE = """
 import turnwise as tw

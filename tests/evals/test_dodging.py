@@ -17,7 +17,8 @@ from turnwise.envs.code.attacks import attacks_on
 from turnwise.envs.code.backends import shared_backend
 from turnwise.envs.messages import ActionLike, ToolCall
 from turnwise.errors import SandboxUnavailableError, StoreError, UsageError
-from turnwise.evals.evaluation import EvalConfig, run_evaluation
+from turnwise.evals.evaluation import run_evaluation
+from turnwise.evals.settings import EvalConfig
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.store import load_episodes
 from turnwise.sandboxes.loop import LOOP

@@ -12,7 +12,7 @@ from turnwise.agents import OracleAgent
 from turnwise.errors import ConfigError, StoreError, UnknownEnvironmentError, UsageError
 from turnwise.evals import Summary
 from turnwise.evals.evaluate import agent_of
-from turnwise.evals.evaluation import EvalConfig
+from turnwise.evals.settings import EvalConfig
 
 from .test_evaluation import OneDoor
 

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections import Counter
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,9 +37,10 @@ from turnwise import (
 from turnwise.agents.scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from turnwise.config import load_config
 from turnwise.envs.wrappers.turn_limit import TurnLimit
-from turnwise.errors import ConfigError, StoreError, UnknownEnvironmentError, UsageError
-from turnwise.evals.evaluation import EvalConfig, check_evaluation, run_evaluation, run_evaluation_async
+from turnwise.errors import ConfigError, ContractError, StoreError, UnknownEnvironmentError, UsageError
+from turnwise.evals.evaluation import check_evaluation, run_evaluation, run_evaluation_async
 from turnwise.evals.formatting import failures, not_scored
+from turnwise.evals.settings import EvalConfig
 from turnwise.evals.summary import Summary
 from turnwise.evals.terminal import print_summary
 from turnwise.rollouts.store import load_episodes
@@ -254,6 +257,19 @@ def test_a_check_in_advance_refuses_what_the_evaluation_would_and_changes_nothin
     assert len(refused) == 5, refused
 
 
+def test_a_search_in_an_environment_that_cannot_be_forked_is_refused_in_advance(tmp_path: Path) -> None:
+    class Locked(OneDoor):
+        def start(self, task: int, rng: Rng) -> str:
+            self.lock = threading.Lock()
+            return super().start(task, rng)
+
+    for env, says in ((OneDoor, ""), (Locked, "Locked forks by copy, but its 'lock' cannot be copied")):
+        with pytest.raises(ContractError, match=says) if says else nullcontext():
+            check_evaluation(config(n=2, search={"rollouts": 2}), store=tmp_path / "run", env=env)
+    with pytest.raises(ContractError, match="its 'lock' cannot be copied"):
+        run_evaluation(config(n=2, search={"rollouts": 2}), OracleAgent(), store=tmp_path / "run", env=Locked)
+
+
 def test_a_check_in_advance_finds_an_evaluation_that_is_under_way(tmp_path: Path) -> None:
     def meanwhile(episode: Episode) -> None:
         with pytest.raises(StoreError, match="is writing to episode store"):
@@ -329,7 +345,8 @@ SLOW_RUN = textwrap.dedent(
     import asyncio, sys
     import turnwise as tw
     from turnwise.agents.scripted import NullAgent
-    from turnwise.evals.evaluation import EvalConfig, run_evaluation
+    from turnwise.evals.evaluation import run_evaluation
+    from turnwise.evals.settings import EvalConfig
 
     class Slow(tw.TurnEnv):
         async def start(self, task, rng):

@@ -14,7 +14,8 @@ import turnwise as tw
 from turnwise import Action, Episode
 from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.errors import StoreError, UsageError
-from turnwise.evals.evaluation import EvalConfig, run_evaluation
+from turnwise.evals.evaluation import run_evaluation
+from turnwise.evals.settings import EvalConfig
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.branching import branch_episodes
 from turnwise.rollouts.branching_search import RolloutSearch, _first, _Searcher, best

@@ -16,7 +16,8 @@ import pytest
 from turnwise.agents.agent import CHAT_API
 from turnwise.agents.chat_apis.settings import ApiSettings
 from turnwise.errors import InfrastructureError, SpendingCapError, UsageError
-from turnwise.evals.evaluation import EvalConfig, run_evaluation_async
+from turnwise.evals.evaluation import run_evaluation_async
+from turnwise.evals.settings import EvalConfig
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.episode import Episode
 from turnwise.rollouts.replay import replay

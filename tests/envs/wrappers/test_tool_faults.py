@@ -22,7 +22,8 @@ from turnwise.envs.certify.trace import plain
 from turnwise.envs.wrappers.base import TurnWrapper
 from turnwise.envs.wrappers.tool_faults import ToolFaults
 from turnwise.errors import UsageError
-from turnwise.evals.evaluation import EvalConfig, run_evaluation
+from turnwise.evals.evaluation import run_evaluation
+from turnwise.evals.settings import EvalConfig
 
 
 class Ledger(tw.ToolEnv):
