@@ -12,12 +12,13 @@ CERTIFIES, IN_PARTS = (f"tests/envs/test_builtin.py::test_it_certifies{rest}" fo
 FIRST_LOOK = "tests/envs/miniwob/test_first_look.py::test_every_page_shows_the_same_to_a_late_first_look"
 VOCABULARY = "tests/trainers/test_configs.py::test_a_vocabulary_has_room_for_what_the_demonstrators_say"
 
+SERVERS = "tests/commands/test_eval_servers.py::test_"
 GPU_TRIAL = "tests/benchmarks/test_gpu_trial.py::test_"
 IN_SHIFTS: Mapping[str, float] = {
     "tests/envs/web/test_attacks.py::test_every_attempt_is_scored_in_chromium": 160,
     f"{VOCABULARY}[bc-web]": 128,
     f"{IN_PARTS}[chromium-0]": 120,
-    f"{CERTIFIES}[turnwise/CodeSynthesis-v1]": 110,
+    f"{CERTIFIES}[turnwise/CodeSynthesis-v1]": 130,
     f"{CERTIFIES}[turnwise/CodeSQL-v2]": 110,
     f"{CERTIFIES}[turnwise/CodeEfficiency-v3]": 90,
     f"{IN_PARTS}[chromium-1]": 80,
@@ -33,8 +34,15 @@ IN_SHIFTS: Mapping[str, float] = {
     "tests/benchmarks/test_study.py::test_a_study_runs_resumes_and_reports": 40,
     f"{GPU_TRIAL}a_part_beyond_its_limit_is_a_line_and_the_report_is_written": 37,
     "tests/examples/test_examples.py::test_a_model_trains_on_code_that_runs_in_sandboxes": 37,
-    **{f"{IN_PARTS}[repair-{part}]": 37 for part in range(4)},
-    f"{GPU_TRIAL}the_plan_runs_every_check[correctness]": 60,
+    **{f"{IN_PARTS}[repair-{part}]": 45 for part in range(4)},
+    f"{IN_PARTS}[stockfish-3]": 60,
+    f"{SERVERS}a_signal_leaves_no_server[2-launched]": 60,
+    **{f"{SERVERS}a_signal_leaves_no_server[{kind}-out/episodes/part-*.parquet]": 100 for kind in (9, 15)},
+    f"{SERVERS}an_interrupted_evaluation_stops_its_servers": 80,
+    "tests/envs/miniwob/test_attacks.py::test_every_attempt_is_scored[login-user]": 100,
+    "tests/envs/code/test_attacks.py::test_every_attack_is_scored[bubblewrap-text-names2]": 50,
+    "tests/docs/test_pages.py::test_a_page_does_what_it_says[gymnasium]": 50,
+    f"{GPU_TRIAL}the_plan_runs_every_check[correctness]": 80,
     f"{GPU_TRIAL}the_plan_runs_every_check[speed]": 60,
     f"{GPU_TRIAL}the_plan_runs_every_check[learning]": 50,
     f"{CERTIFIES}[turnwise/Apps-v2]": 30,

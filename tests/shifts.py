@@ -20,7 +20,7 @@ from _pytest.mark import ParameterSet
 
 from .long_tests import IN_CORE, IN_SHIFTS
 
-SHIFTS = 10
+SHIFTS = 12
 KNOWN = pytest.StashKey[frozenset[str]]()
 """Names of all collected tests, before others' shifts are deselected, and keys of their shifts."""
 CHOICES = ("all", "core", "commit", *(str(number) for number in range(1, SHIFTS + 1)))
