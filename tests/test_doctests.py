@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import tomllib
 from pathlib import Path
@@ -38,8 +39,10 @@ def wrong_examples(modules: list[str]) -> str:
     """Run the examples of several modules and return a report of those that are wrong."""
     report = io.StringIO()
     for name in modules:
-        with contextlib.redirect_stdout(report):
-            doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+        module = importlib.import_module(name)
+        if ">>>" in inspect.getsource(module):  # doctest takes long to find out that a module has no example
+            with contextlib.redirect_stdout(report):
+                doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     return report.getvalue()
 
 
