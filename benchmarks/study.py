@@ -276,6 +276,29 @@ def versions() -> dict[str, str]:
     return {"turnwise": turnwise.__version__, "commit": described.stdout.strip() or "?", "python": python} | named
 
 
+def write_reports(names: Sequence[str], results: Path, docs: Path) -> None:
+    """Write the sections of these studies, and the mean over them; without names, the section of each that has lines.
+
+    Raises:
+        UsageError: the lines of a named study were made by another version of it. Without names, its section stays.
+    """
+    scores: dict[str, dict[str, list[float]]] = {}
+    for name in names or [path.parent.name for path in sorted(results.glob(f"*/{LINES}"))]:
+        study, folder = load_study(name), results / name
+        try:
+            found = write_report(study, folder, read_results(folder / LINES), docs)
+        except UsageError as error:
+            if names:
+                raise
+            say(f"{name}: not written; {error}")
+            continue
+        for learner, of_seeds in found.items():
+            scores.setdefault(learner, {})[name] = of_seeds
+        say(f"{name}: {docs / RESULTS}")
+    if names:
+        write_overall(scores, docs)
+
+
 def say(text: str) -> None:
     """A line on the screen, at once."""
     print(time.strftime("%H:%M:%S"), text, flush=True)
@@ -297,14 +320,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's SIGTERM is Ctrl-C
     try:
         if words.study == "report":
-            names = words.studies or [path.parent.name for path in sorted(words.results.glob(f"*/{LINES}"))]
-            scores: dict[str, dict[str, list[float]]] = {}
-            for name in names:
-                study, folder = load_study(name), words.results / name
-                for learner, found in write_report(study, folder, read_results(folder / LINES), words.docs).items():
-                    scores.setdefault(learner, {})[name] = found
-                say(f"{name}: {words.docs / RESULTS}")
-            write_overall(scores, words.docs)
+            write_reports(words.studies, words.results, words.docs)
             return 0
         study = load_study(words.study)
         learners = words.learners.split(",") if words.learners else [one.name for one in study.learner]

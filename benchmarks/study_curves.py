@@ -12,16 +12,18 @@ from study_statistics import Trace
 
 
 def draw(title: str, curves: Mapping[str, Sequence[Trace]], path: Path) -> bool:
-    """Draw mean curves with their range over seeds, and return whether there was anything to draw.
+    """Draw mean curves with their range over seeds, and return whether any learner has played episodes to draw.
 
     Args:
         title: title of the image.
         curves: non-empty traces of each learner, by seed; learners without any are left out.
         path: file of the image.
     """
+    drawn = {name: traces for name, traces in curves.items() if traces}
+    if not any(trace[-1][0] for traces in drawn.values() for trace in traces):
+        return False
     figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=130)
     axes = figure.subplots()
-    drawn = {name: traces for name, traces in curves.items() if traces}
     for name, traces in drawn.items():
         color = f"C{len(axes.lines)}"
         if not any(trace[-1][0] for trace in traces):  # learned from data alone: a level, not a curve
@@ -38,7 +40,6 @@ def draw(title: str, curves: Mapping[str, Sequence[Trace]], path: Path) -> bool:
     axes.set_ylabel("return")
     axes.set_title(title)
     axes.grid(alpha=0.3)
-    if drawn:
-        axes.legend(frameon=False, fontsize=8)
-        figure.savefig(path, metadata={"Software": None})
-    return bool(drawn)
+    axes.legend(frameon=False, fontsize=8)
+    figure.savefig(path, metadata={"Software": None})
+    return True

@@ -341,6 +341,15 @@ def test_results_are_read_to_the_last_whole_line_and_the_last_of_a_run_counts(tm
     assert study.read_results(tmp_path / "none") == []
 
 
+@pytest.mark.slow
+def test_the_page_of_results_is_what_the_kept_lines_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = BENCHMARKS.parent / "docs" / "results.md"
+    shutil.copy(page, tmp_path)
+    assert importlib.import_module("study").main(["report", "--docs", str(tmp_path)]) == 0
+    assert (tmp_path / "results.md").read_text() == page.read_text(), "run: python benchmarks/study.py report"
+    assert "wordle-small: not written; the lines in" in capsys.readouterr().out, "its id has a new version since"
+
+
 @pytest.mark.shift
 def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = importlib.import_module("study")
