@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "eval": "evaluate",
     "data": "data",
     "export": "export",
+    "export-harbor": "export_harbor",
     "import": "import_chats",
     "pretrain": "pretrain",
     "train": "train",

@@ -28,7 +28,7 @@ from ...sandboxes.snapshot import Snapshot
 from ...sandboxes.spec import SandboxSpec
 from ..code.workspace import Entry
 from .submission import packed, relative
-from .task import HarborTask, files_below
+from .task import RESERVED, HarborTask, files_below
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -41,8 +41,6 @@ RECIPE = 1
 """Version of this module's images; raise it to make other images of the same tasks."""
 FOLDERS = ("/logs/verifier", "/logs/agent", "/logs/artifacts", "/solution")
 """Folders that are writable, empty, and in memory in each sandbox."""
-RESERVED = ("/tests", "/logs", "/solution")
-"""Folders right below ``/`` that cannot be a working directory."""
 LEADING = re.compile(r"PATH|LD_.*|BASH_ENV|ENV|PYTHON.*|PERL5(LIB|OPT)|RUBY(LIB|OPT)|NODE_(PATH|OPTIONS)|CDPATH")
 """Variables that decide which programs and modules run."""
 WITHIN = 120.0

@@ -23,9 +23,14 @@ import pydantic
 from ...errors import TaskError
 from ...tasks.rng import stable_hash
 from .config import TaskConfig
+from .submission import relative
 
 SHOWN = 3
 """How many of several tasks that cannot be played a message names."""
+RESERVED = ("/tests", "/logs", "/solution")
+"""Folders right below ``/`` that cannot be a working directory."""
+STAGE = re.compile(r"^[ \t]*FROM[ \t]", re.IGNORECASE | re.MULTILINE)
+WORKDIR = re.compile(r"^[ \t]*WORKDIR[ \t]+(\S+)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 FROM_HOST = re.compile(r"\$\{?[A-Za-z_]\w*")
 """A reference to a variable of the host in a task's environment variables."""
 
@@ -169,6 +174,25 @@ def _unplayable(path: Path, config: TaskConfig) -> str:
             config.environment.docker_image or (path / "environment" / "Dockerfile").is_file()
         ),
         "there is no tests/test.sh": not (path / "tests" / "test.sh").is_file() and inside.docker_image is None,
+        f"the artifact {(away := _outside(path, config))} is outside of the working directory": bool(away),
         "an artifact's path has '..'": any(".." in PurePosixPath(one.source).parts for one in config.artifacts),
     }
     return next((reason for reason, holds in lacks.items() if holds), "")
+
+
+def _outside(path: Path, config: TaskConfig) -> str:
+    """Return an artifact outside of the working directory, as far as that is known without the image; or empty."""
+    workdir = config.environment.workdir or _workdir_of(path / "environment" / "Dockerfile", config)
+    for artifact in config.artifacts if config.separate else ():
+        reserved = any(PurePosixPath(artifact.source).is_relative_to(folder) for folder in RESERVED)
+        if relative(artifact.source, workdir) is None if workdir else reserved:
+            return artifact.source
+    return ""
+
+
+def _workdir_of(dockerfile: Path, config: TaskConfig) -> str:
+    """Return the working directory that a Dockerfile sets in its last stage; empty if it does not, or by a variable."""
+    if config.environment.docker_image or not dockerfile.is_file():
+        return ""
+    found = WORKDIR.findall(STAGE.split(dockerfile.read_text(encoding="utf-8", errors="replace"))[-1])
+    return found[-1] if found and re.fullmatch(r"/[\w./-]+", found[-1]) and ".." not in found[-1] else ""

@@ -1,14 +1,17 @@
 """Turn ATIF trajectories into records of an audit.
 
 ATIF has no reward, task or error. Trajectories of Turnwise have them in ``extra`` (``rollouts/atif.py``); of others,
-they are not recorded. Durations come from time stamps of steps.
+they are not recorded. Durations come from time stamps of steps. A trajectory that another one names as its
+continuation is the rest of the same episode.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ import pydantic
 
 from ...rollouts.episode import Outcome
 from ...tasks.rng import stable_hash
-from .record import Log, Record, continuity, read_json
+from .record import Log, Record, Tokens, continuity, read_json
 
 
 class _Metrics(pydantic.BaseModel):
@@ -31,6 +34,7 @@ class _Step(pydantic.BaseModel):
     message: Any = ""
     timestamp: datetime | None = None
     metrics: _Metrics | None = None
+    is_copied_context: bool | None = None
     extra: dict[str, Any] | None = None
 
 
@@ -63,6 +67,14 @@ def lines_log(path: Path) -> Log:
 
 
 def _files(log: Log, files: list[Path]) -> Iterator[Record]:
+    found, after = dict[Path, Record](), dict[Path, Path]()
+
+    def parsed(data: Any, path: Path, name: str) -> Record:
+        record = record_of(data, name, path.parent)
+        if (rest := _Trajectory.model_validate(data).continued_trajectory_ref) is not None:
+            after[path.resolve()] = (path.parent / rest).resolve()
+        return record
+
     for path in files:
         name = str(path.relative_to(log.path)) if path != log.path else path.name
         try:
@@ -70,11 +82,54 @@ def _files(log: Log, files: list[Path]) -> Iterator[Record]:
         except OSError as error:
             log.unreadable.append(f"{name}: {error.strerror}")
             continue
-        found = read_json(text, lambda data, path=path, name=name: record_of(data, name, path.parent))  # type: ignore[misc]
-        if isinstance(found, str):
-            log.unreadable.append(f"{name}: {found}")
+        read = read_json(text, lambda data, path=path, name=name: parsed(data, path, name))  # type: ignore[misc]
+        if isinstance(read, str):
+            log.unreadable.append(f"{name}: {read}")
         else:
-            yield from found
+            found[path.resolve()] = read[0]
+    yield from _episodes(found, after)
+
+
+def _episodes(found: Mapping[Path, Record], after: Mapping[Path, Path]) -> Iterator[Record]:
+    """Yield a record per episode, made of its trajectory and those in which it continues.
+
+    Args:
+        found: record of each file.
+        after: file in which a file continues.
+    """
+    seen = set[Path]()
+    rest = {after[path] for path in found if path in after}
+    for first in [*(path for path in found if path not in rest), *found]:  # the second time, only circles are left
+        parts, at = list[Record](), first
+        while at in found and at not in seen:
+            seen.add(at)
+            parts.append(found[at])
+            at = after.get(at, at)
+        if parts:
+            yield _joined(parts)
+
+
+def _joined(parts: Sequence[Record]) -> Record:
+    """Return the record of an episode from those of its parts: the last one knows how it ended."""
+    first, last = parts[0], parts[-1]
+    if len(parts) == 1:
+        return first
+    times = [part.seconds for part in parts if part.seconds is not None]
+    tokens = [part.tokens for part in parts if part.tokens is not None]
+    contents = [part.content.hex() for part in parts if part.content is not None]
+    return replace(
+        last,
+        id=first.id,
+        task=first.task or last.task,
+        seconds=sum(times) if times else None,
+        turns=sum(part.turns or 0 for part in parts),
+        parent=first.parent,
+        incomplete=next((part.incomplete for part in parts if part.incomplete), None),
+        content=stable_hash("atif", *contents) if contents else None,
+        tokens=Tokens(sum(each.continued for each in tokens), sum(each.rewritten for each in tokens))
+        if tokens
+        else None,
+    )
 
 
 def _lines(log: Log, path: Path) -> Iterator[Record]:
@@ -103,8 +158,9 @@ def record_of(data: Any, name: str, folder: Path) -> Record:
     """
     trajectory = _Trajectory.model_validate(data)
     extra = trajectory.extra or {}
-    agent = [step for step in trajectory.steps if step.source == "agent"]
-    times = [step.timestamp.timestamp() for step in trajectory.steps if step.timestamp is not None]
+    own = [step for step in trajectory.steps if not step.is_copied_context]  # the rest is in an earlier trajectory
+    agent = [step for step in own if step.source == "agent"]
+    times = [step.timestamp.timestamp() for step in own if step.timestamp is not None]
     timed = [step for step in agent if step.timestamp is not None]
     outcome = extra.get("outcome")
     failed = outcome in (Outcome.INFRA_FAILED, Outcome.CANCELLED) or (outcome is None and bool(extra.get("error")))
@@ -152,7 +208,8 @@ def _kind(extra: Mapping[str, Any], outcome: str) -> str:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None
 
 
 def _missing(trajectory: _Trajectory, folder: Path) -> str | None:

@@ -6,6 +6,7 @@ path from its root; a prompt that does not continue the tokens before it begins 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,8 @@ def records_of(data: Any) -> list[Record]:
 
 
 def _record(episode: _Episode, trace: _Trace, broken: str | None) -> Record:
-    rewards = [each.score * each.weight for each in trace.rewards.values() if each is not None]
+    scores = [each.score * each.weight for each in trace.rewards.values() if each is not None]
+    rewards = scores if math.isfinite(sum(scores)) else []
     failure = _failure(trace, trace.ok) or (broken if episode.errors or episode.is_timeout else None)
     acted = [node for node in trace.nodes if node.sampled]
     marks = (f"{node.timestamp!r} {node.message!r}" for node in acted)

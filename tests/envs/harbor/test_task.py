@@ -98,6 +98,8 @@ def test_a_missing_file_is_named(tmp_path: Path, lacks: str) -> None:
         ('[[verifier.collect]]\ncommand = "true"\n', "collect"),
         ('[verifier.env]\nKEY = "${KEY}"\n', "variable KEY"),
         ('artifacts = ["/app/../etc"]\n', "'..'"),
+        ('artifacts = ["out", "/logs/artifacts"]\n[verifier.environment]\n', "artifact /logs/artifacts is outside"),
+        ('artifacts = ["/out"]\n[verifier.environment]\n[environment]\nworkdir = "/app"\n', "/out is outside"),
         ('[verifier]\nenvironment_mode = "shared"\n[verifier.environment]\ncpus = 1\n', "excludes"),
     ],
 )
@@ -165,3 +167,25 @@ def test_any_table_is_read_or_refused_by_validation(table: dict[str, object]) ->
         return
     assert config.verifier.timeout_sec > 0
     assert set(config.networks) <= {"agent", "verifier"}
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "outside"),
+    [
+        ("FROM demo\nWORKDIR /app\n", True),
+        ("FROM demo\nWORKDIR /out\n", False),
+        ("FROM demo\nWORKDIR /app\nFROM demo\n", False),
+        ("FROM demo\nWORKDIR $HOME\n", False),
+        ("FROM demo\n", False),
+    ],
+)
+def test_an_artifact_outside_of_the_workdir_is_refused_as_soon_as_that_is_known(
+    dockerfile: str, outside: bool, tmp_path: Path
+) -> None:
+    folder = written(tmp_path / "sum", 'artifacts = ["/out/a.txt"]\n[verifier.environment]\n')
+    (folder / "environment" / "Dockerfile").write_text(dockerfile)
+    if outside:
+        with pytest.raises(TaskError, match=r"/out/a\.txt is outside"):
+            read_task(folder)
+    else:
+        assert read_task(folder).config.separate

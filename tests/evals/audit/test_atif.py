@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from turnwise.evals.audit.checks import Audit
+from turnwise.evals.audit.logs import find_logs
 from turnwise.rollouts.atif import to_atif
 
 from ...rollouts.test_exports import ALL
@@ -40,6 +41,34 @@ def test_atif_trajectories_in_folders_are_one_log(tmp_path: Path) -> None:
     assert found.outcomes == {"recorded": 2}
     assert [line.partition(": ")[0] for line in found.unreadable] == ["trial-2/trajectory.json"]
     assert set(named(found, faults=True)) == {"unreadable"}
+
+
+def test_a_continuation_is_a_part_of_its_episode(tmp_path: Path) -> None:
+    whole = peers.trajectory(1)
+    first, second, third = whole["steps"]
+    parts = {
+        "a.json": {"steps": [first, second], "continued_trajectory_ref": "b.json"},
+        "b.json": {
+            "trajectory_id": "t1-b",
+            "steps": [first, {**second, "is_copied_context": True}, third],
+            "extra": {"reward": 1.0},
+        },
+        "c.json": {"trajectory_id": "x", "continued_trajectory_ref": "c.json"},
+    }
+    for name, changes in parts.items():
+        (tmp_path / name).write_text(json.dumps({**whole, **changes}))
+    (log,) = find_logs(tmp_path)
+    found = list(log.records)
+    assert [(record.id, record.turns, record.value) for record in found] == [("t1", 2, 1.0), ("x", 2, None)]
+    assert audited(tmp_path).findings == (), "one that names itself ends, too"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_is_no_score(value: float, tmp_path: Path) -> None:
+    found = atif(tmp_path, [peers.trajectory(n, extra={"reward": value if n else 1.0}) for n in range(2)])
+    assert found.outcomes == {"recorded": 2}
+    (log,) = find_logs(tmp_path)
+    assert [record.value for record in log.records] == [1.0, None]
 
 
 def rewritten(n: int) -> dict[str, Any]:

@@ -38,6 +38,12 @@ def test_a_retried_error_and_a_missing_score_are_no_zeros(tmp_path: Path) -> Non
     assert found.outcomes == {"scored": 6, "failed": 2}
 
 
+@pytest.mark.parametrize("score", [float("nan"), float("-inf")])
+def test_a_reward_that_is_no_number_is_no_score(score: float, tmp_path: Path) -> None:
+    odd = peers.episode(0, {"rewards": {"solved": {"score": score, "weight": 1.0}}})
+    assert traces(tmp_path, [odd, *CLEAN[1:]]).outcomes == {"scored": 7, "unscored": 1}
+
+
 def branch(same: bool) -> list[dict[str, Any]]:
     """The second turn begins a path of its own, with the same messages or with a summary."""
     made = deepcopy(peers.nodes(9))
