@@ -1,5 +1,6 @@
 // The episodes of a store: filters in the address, sorting, paging.
 import {address, badge, h, notice, number, percent, seconds, verdict, visible} from "./dom.js";
+import {savedFilters} from "./saved.js";
 import {follow, get, live} from "./source.js";
 
 const LIMIT = 50;
@@ -29,7 +30,12 @@ export async function episodesPage(place, {id, parameters}) {
   place.append(
     h("div.bar", {}, h("h1", {}, "Episodes"), run.stores.length > 1 && select("store", run.stores, "Store"), badge(run.state),
       h("a.button", {href: `#/run/${id}`}, "Run"), h("a.button", {href: compare}, "Compare"), h("button", {type: "button", onclick: copy}, "Copy link")),
-    choices, problems, status, indexed, table, pager);
+    choices, savedFilters(filter, (saved) => address(`#/run/${id}/episodes`, {...saved, store: query.store})), problems, status, indexed, table, pager);
+
+  function filter() {
+    const {store, offset, ...rest} = query;
+    return rest;
+  }
 
   function set(changes, {reset = true} = {}) {
     Object.assign(query, changes, reset ? {offset: ""} : {});
