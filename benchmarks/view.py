@@ -229,6 +229,11 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        print(line, flush=True)
+
+
 async def main(folder: Path, sizes: list[tuple[int, int]], watch: float, *, ahead: bool) -> None:
     """Write the stores, serve them, and print what was measured."""
     for line in (*large(folder, 100), *watched(folder, watch)) if watch else ():
@@ -244,7 +249,7 @@ async def main(folder: Path, sizes: list[tuple[int, int]], watch: float, *, ahea
         app = build_app(runs, TOKEN, indexer=BackgroundIndexer() if ahead else None)
         server = await LoopServer.open(app, host="127.0.0.1", port=0)
         run = runs.list()[0].id
-        print(*await asyncio.to_thread(list, measure(f"http://127.0.0.1:{server.port}", run)), sep="\n")
+        await asyncio.to_thread(_print, measure(f"http://127.0.0.1:{server.port}", run))
         await server.close()
         print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB\n")
 
