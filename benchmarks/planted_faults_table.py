@@ -46,7 +46,7 @@ FAULTS = (
     Fault(
         "mask shift",
         "mask-early",
-        "trainers/learning/rows.py",
+        "rollouts/rows.py",
         "self.mask += [False] * len(context) + [True] * len(turn.action_ids)",
         "self.mask += [False] * (len(context) - 1) + [True] * len(turn.action_ids) + [False]",
         ("tests/trainers/learning/test_rows.py",),

@@ -42,6 +42,7 @@ from turnwise.service.server import LoopServer
 from turnwise.tasks.score import Score
 from turnwise.tasks.spec import Split, TaskSpec
 from turnwise.view.app import build_app
+from turnwise.view.background_index import BackgroundIndexer
 from turnwise.view.runs import Runs
 
 TOKEN = "benchmark-of-the-viewer"
@@ -130,12 +131,18 @@ def measure(url: str, run: str) -> Iterator[str]:
         levels = store | {"level": [["1"], ["2", "3"]], "success": ["true", "false"], "total_reward_min": "0"}
         yield from timed(client, "filter level, success and reward", path, levels, 8)
         yield from timed(client, "filter by id", path, store | {"id": ["0042", "00999"]}, 4)
+        used, began = _cpu_of_children(), time.perf_counter()
+        while client.get(f"/api/runs/{run}/indexing", params=store).json()["indexed"] is not None:
+            time.sleep(1)
+        spent = f"{time.perf_counter() - began:.1f} s, {_cpu_of_children() - used:.1f} s of CPU in its process"
+        yield f"{'texts indexed in the background':<42} {spent}"
         for what, text in (("first", "open DOOR42"), ("second", "long corridor"), ("third", "door99")):
-            began, left, requests = time.perf_counter(), 1, 0
+            began, cpu, left, requests = time.perf_counter(), time.process_time(), 1, 0
             while left:
                 answer = client.get(path, params=store | {"text": text}).json()
                 left, requests = answer["unsearched"], requests + 1
-            spent = f"{time.perf_counter() - began:.2f} s in {requests} requests, {answer['total']} found"
+            spent = f"{time.perf_counter() - began:.2f} s, {time.process_time() - cpu:.2f} s of CPU"
+            spent = f"{spent}, in {requests} requests, {answer['total']} found"
             yield f"{f'search all texts, the {what} time':<42} {spent}"
         yield from timed(client, "search for a tool", path, store | {"tool": ["search", "click"]}, 2)
         one = f"/api/runs/{run}/episode"
@@ -216,9 +223,20 @@ def _cpu(pid: int) -> float:
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def main(folder: Path, sizes: list[tuple[int, int]], watch: float) -> None:
+def _cpu_of_children() -> float:
+    """Return the seconds of CPU of the processes that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        print(line, flush=True)
+
+
+async def main(folder: Path, sizes: list[tuple[int, int]], watch: float, *, ahead: bool) -> None:
     """Write the stores, serve them, and print what was measured."""
-    for line in (*large(folder, 100), *watched(folder, watch)):
+    for line in (*large(folder, 100), *watched(folder, watch)) if watch else ():
         print(line, flush=True)
     for episodes, turns in (size for size in sizes if size[0]):
         path = await asyncio.to_thread(write, folder, episodes, turns)
@@ -228,9 +246,10 @@ async def main(folder: Path, sizes: list[tuple[int, int]], watch: float) -> None
             f"{episodes:,} episodes x {turns} turns, {parts:,} parts, {size / 2**20:,.0f} MiB, {os.cpu_count()} cores"
         )
         runs = Runs([path])
-        server = await LoopServer.open(build_app(runs, TOKEN), host="127.0.0.1", port=0)
+        app = build_app(runs, TOKEN, indexer=BackgroundIndexer() if ahead else None)
+        server = await LoopServer.open(app, host="127.0.0.1", port=0)
         run = runs.list()[0].id
-        print(*await asyncio.to_thread(list, measure(f"http://127.0.0.1:{server.port}", run)), sep="\n")
+        await asyncio.to_thread(_print, measure(f"http://127.0.0.1:{server.port}", run))
         await server.close()
         print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB\n")
 
@@ -240,7 +259,9 @@ if __name__ == "__main__":
     parser.add_argument("--episodes", type=int, default=10_000, help="Episodes of 100 turns.")
     parser.add_argument("--many", type=int, default=100_000, help="Episodes of 4 turns.")
     parser.add_argument("--folder", type=Path, help="Folder that keeps the stores (default: a temporary one).")
-    parser.add_argument("--watch", type=float, default=60, help="Seconds to watch a run.")
+    parser.add_argument("--watch", type=float, default=60, help="Seconds to watch a run; 0 to measure stores only.")
+    parser.add_argument("--no-index", action="store_true", help="Leave the index of texts to the first search.")
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        asyncio.run(main(words.folder or Path(scratch), [(words.episodes, 100), (words.many, 4)], words.watch))
+        sizes = [(words.episodes, 100), (words.many, 4)]
+        asyncio.run(main(words.folder or Path(scratch), sizes, words.watch, ahead=not words.no_index))

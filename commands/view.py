@@ -122,11 +122,13 @@ async def _serve(
 ) -> None:
     from ..service.server import LoopServer
     from ..view.app import build_app  # FastAPI and pyarrow, which take a while
+    from ..view.background_index import BackgroundIndexer
     from ..view.guard import new_token
     from ..view.runs import Runs
 
     secret, sources = new_token(token), [*(named or [Path("runs")]), *([human.folder] if human is not None else [])]
-    app = build_app(Runs(sources, wait=not named), secret, play=human, annotate=annotate, index=index)
+    shown, indexer = Runs(sources, wait=not named), BackgroundIndexer()
+    app = build_app(shown, secret, play=human, annotate=annotate, index=index, indexer=indexer)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for kind in (signal.SIGINT, *STOPS):
         loop.add_signal_handler(kind, stop.set)
@@ -146,3 +148,4 @@ async def _serve(
         if human is not None:
             await human.close()
         await server.close()
+        indexer.close()

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 
 from ..errors import StoreError, UsageError
 from . import live
+from .background_index import BackgroundIndexer
 from .guard import Guard, write_key
 from .play import Play
 from .routes import PARTS, Routes
@@ -26,7 +27,13 @@ WRITING = {"start": "/api/play/start", "act": "/api/play/act", "stop": "/api/pla
 
 
 def build_app(
-    runs: Runs, token: str, *, play: Play | None = None, annotate: bool = False, index: bool = False
+    runs: Runs,
+    token: str,
+    *,
+    play: Play | None = None,
+    annotate: bool = False,
+    index: bool = False,
+    indexer: BackgroundIndexer | None = None,
 ) -> ASGIApp:
     """Return the application, which only reads unless it is given something to write.
 
@@ -36,9 +43,10 @@ def build_app(
         play: an environment to play in the browser; ``None`` for none.
         annotate: whether episodes may be labeled and commented on.
         index: whether to keep the index of texts beside each store that is searched.
+        indexer: indexes large stores before the first search; ``None`` to leave that to searches.
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    routes = Routes(runs, index=index)
+    routes = Routes(runs, index=index, indexer=indexer)
     for file in STATIC.iterdir():
         if file.suffix in TYPES:
             app.add_api_route("/" if file.name == "index.html" else f"/{file.name}", _static(file), methods=["GET"])

@@ -16,11 +16,12 @@ from pyarrow import compute
 
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall, call_text
 from ..envs.step import CHANGES
-from ..errors import ModelError, StoreError
+from ..errors import ModelError, StoreError, TurnwiseError
 from ..evals.sample_episodes import IMAGES
 from ..inference.token_text import TokenTexts
 from ..rollouts.columns import from_table
 from ..rollouts.episode import Episode, Turn
+from ..rollouts.rows import CONTEXT, merge
 from ..rollouts.schema import up_to_date
 from .episode_index import Snapshot, step_in
 from .learned import Learned
@@ -100,7 +101,7 @@ def to_json(
     """
     begin, after = (shots[:1] or [None])[0], [*shots[1:], *([None] * len(episode.turns))]
     score, fork = episode.score, episode.fork
-    step = episode.fingerprints.get("step")
+    step, rows = episode.fingerprints.get("step"), _rows(episode)
     return {
         "episode_id": episode.episode_id,
         "group_id": episode.group_id,
@@ -119,7 +120,8 @@ def to_json(
         "violations": list(score.violations) if score else [],
         "fork": {"parent": fork.parent, "turn": fork.turn} if fork else None,
         "turns": [
-            _turn(turn, number, texts, learner) | {"shot": f"shot.{number + 1}" if after[number] else None}
+            _turn(turn, number, texts, learner)
+            | {"shot": f"shot.{number + 1}" if after[number] else None, "row": rows.get(number)}
             for number, turn in enumerate(episode.turns)
         ],
         "shot": "shot.0" if begin else None,
@@ -128,7 +130,17 @@ def to_json(
         "token_texts": texts is not None,
         "learner_note": learner.note,
         "updates": learner.updates,
+        "rows": len(set(rows.values())),
     }
+
+
+def _rows(episode: Episode) -> dict[int, int]:
+    """Return the index of the training row of each turn with sampled tokens; empty if there is nothing to train on."""
+    try:
+        rows = merge(episode)
+    except TurnwiseError:
+        return {}
+    return {turn: number for number, row in enumerate(rows) for turn in set(row.turn_index) - {CONTEXT}}
 
 
 def _turn(turn: Turn, number: int, texts: TokenTexts | None, learner: Learned) -> dict[str, Any]:

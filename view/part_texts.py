@@ -23,6 +23,7 @@ from ..errors import StoreError
 END, TOOL = b"\xff", b"\xfe"
 SAME = tuple((form.encode(), form.casefold().encode()) for form in "ςµϐϑϕϖϰϱϵ")
 """Second lower-case forms of characters, and the usual ones, of as many bytes."""
+FIRST = tuple({form[:1] for form, _ in SAME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ def tool_pattern(name: str) -> bytes:
 
 def _usual(text: bytes) -> bytes:
     """Replace the second forms of characters, as in a word that ends in a sigma."""
+    if not any(first in text for first in FIRST):  # nearly always, and a fifth of the time is saved
+        return text
     for form, usual in SAME:
         text = text.replace(form, usual)
     return text
@@ -101,8 +104,11 @@ def _joined(table: pa.Table, count: int) -> PartTexts:
     for name in table.column_names:
         column = table[name].combine_chunks()
         for path, own, strings in _leaves(column, np.arange(count), (name,)):
-            known = compute.is_valid(strings)
-            strings, own = strings.filter(known), own[known.to_numpy(zero_copy_only=False)]
+            if strings.null_count:
+                known = compute.is_valid(strings)
+                strings, own = strings.filter(known), own[known.to_numpy(zero_copy_only=False)]
+            if not len(strings):
+                continue
             rows, texts = [own, *rows], [compute.utf8_lower(strings).cast(pa.binary()), *texts]
             if path[-1] == "name" and "action" in path:
                 marked = compute.binary_join_element_wise(TOOL, strings.cast(pa.binary()), b"")
@@ -120,6 +126,8 @@ def _leaves(
     column: pa.Array, rows: np.ndarray[Any, Any], path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], np.ndarray[Any, Any], pa.Array]]:
     """Descend through lists and structs to the strings; yield each path with the row of every string."""
+    if len(column) == column.null_count:  # nothing below; most stores have columns that none of their episodes uses
+        return
     if pa.types.is_struct(column.type):
         for number, field in enumerate(column.type):
             yield from _leaves(compute.struct_field(column, [number]), rows, (*path, field.name))

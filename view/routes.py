@@ -19,15 +19,17 @@ from ..rollouts.annotations import read_annotations
 from ..rollouts.episode import Episode
 from ..rollouts.store import TEXT_INDEX, run_of
 from . import live
+from .background_index import BackgroundIndexer
 from .comparison import Side, comparison
 from .episode import image_at, load, place_of, text_at, to_json, token_texts
 from .episode_index import EpisodeIndex, Snapshot
 from .learned import learned
 from .metrics import over_seeds
-from .queries import Query, Searcher, page
+from .queries import Query, page
 from .recordings import shots_of
 from .relatives import group, tree
 from .runs import Runs
+from .searcher import Searcher
 
 OPENING = 0.7
 """Seconds that one request for a page of episodes reads files of a store; the next request continues."""
@@ -37,7 +39,7 @@ Step = Annotated[int | None, Parameter(ge=0, lt=2**53)]
 """Bound of a range of training steps; ``None`` for no bound."""
 SEEDS = 32
 """Most runs whose curves are averaged."""
-PARTS = ("live", "episodes", "episode", "tree", "group", "text", "image", "seeds", "difference")
+PARTS = ("live", "episodes", "indexing", "episode", "tree", "group", "text", "image", "seeds", "difference")
 """Last words of the addresses below a run."""
 
 
@@ -56,10 +58,11 @@ class Routes:
     Args:
         runs: the runs to show.
         index: whether to keep the index of texts beside each store that is searched.
+        indexer: indexes large stores before the first search; ``None`` to leave that to searches.
     """
 
-    def __init__(self, runs: Runs, *, index: bool = False) -> None:
-        self._runs, self._index = runs, index
+    def __init__(self, runs: Runs, *, index: bool = False, indexer: BackgroundIndexer | None = None) -> None:
+        self._runs, self._index, self._indexer = runs, index, indexer
         self._stores: dict[Path, tuple[EpisodeIndex, Searcher]] = {}
         self._lock = threading.Lock()
 
@@ -144,6 +147,13 @@ class Routes:
         index, searcher = self._store(id, store)
         found = page(index.snapshot(OPENING), Query.read(given), searcher)
         return as_json(asdict(replace(found, rows=exact(found.rows))))
+
+    def indexing(self, id: str, store: str) -> Response:
+        """Index the texts of a large store in the background, and say how far that is."""
+        index, searcher = self._store(id, store)
+        snapshot = index.snapshot(OPENING)
+        share = self._indexer.offer(searcher, snapshot) if self._indexer is not None and not snapshot.unread else None
+        return as_json({"indexed": share})
 
     def episode(self, id: str, store: str, episode: str) -> Response:
         """Show an episode."""

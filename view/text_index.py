@@ -62,7 +62,8 @@ class TextIndex:
         """Whether the index lies beside the store."""
         self._descriptor = found if found is not None else _temporary()
         weakref.finalize(self, os.close, self._descriptor)
-        self._size = self._read() if self.kept else 0
+        self.size = self._read() if self.kept else 0
+        """Size of the index in bytes."""
 
     def has(self, key: Key, episodes: int) -> bool:
         """Return whether a part with so many episodes is indexed."""
@@ -78,14 +79,14 @@ class TextIndex:
         name, size, changed = key
         about = {"part": name, "size": size, "changed": changed, "ends": list(texts.ends)}
         line = json.dumps(about, separators=(",", ":")).encode() + b"\n"
-        if self._size + len(line) + len(texts.data) > LARGEST or len(line) > LONGEST_LINE:
+        if self.size + len(line) + len(texts.data) > LARGEST or len(line) > LONGEST_LINE:
             return
         try:
-            _write_at(self._descriptor, line + texts.data, self._size)
+            _write_at(self._descriptor, line + texts.data, self.size)
         except OSError:
             return
-        self._entries[key] = _Entry(self._size + len(line), array("q", texts.ends))
-        self._size += len(line) + len(texts.data)
+        self._entries[key] = _Entry(self.size + len(line), array("q", texts.ends))
+        self.size += len(line) + len(texts.data)
 
     def _read(self) -> int:
         """Read the entries of a kept file; return the end of the last whole one, where the next one is written."""

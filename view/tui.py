@@ -21,8 +21,9 @@ from ..rollouts.store import TEXT_INDEX
 from .episode import load, place_of, said
 from .episode_index import EpisodeIndex
 from .learned import Learned, learned
-from .queries import Page, Query, Searcher, page
+from .queries import Page, Query, page
 from .runs import RunInfo, Runs
+from .searcher import Searcher
 
 LIMIT = 50
 """Episodes on a page."""

@@ -141,7 +141,7 @@ def _uneven(tally: _Tally) -> Iterator[Finding | Unknown]:
 
 def _duplicated(tally: _Tally) -> Iterator[Finding | Unknown]:
     if twice := [id for id, n in tally.ids.items() if n > 1]:
-        text = f"{len(twice)} episode ids occur more than once"
+        text = f"{len(twice)} episode {'id occurs' if len(twice) == 1 else 'ids occur'} more than once"
         yield Finding.of("duplicated", text, twice, True, "Means count them several times.")
     if tally.copies:
         text = f"{len(tally.copies)} episodes are copies of others under another id: same task, actions and times"

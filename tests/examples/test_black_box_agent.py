@@ -10,10 +10,10 @@ import pytest
 
 import turnwise as tw
 from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.rows import merge
 from turnwise.rollouts.runner import run_episodes
 from turnwise.service.process import ProgramConfig
 from turnwise.service.program import ProgramAgent
-from turnwise.trainers.learning.rows import merge
 
 from ..service.fakes import Speaker, agent, calls
 from .test_examples import EXAMPLES, load

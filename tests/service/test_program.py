@@ -19,11 +19,11 @@ from turnwise.agents.scripted import OracleAgent
 from turnwise.errors import InfrastructureError, PromptTooLongError, UsageError
 from turnwise.rollouts.options import RunOptions, run_options
 from turnwise.rollouts.replay import replay
+from turnwise.rollouts.rows import merge
 from turnwise.rollouts.runner import run_episodes
 from turnwise.rollouts.store import EpisodeStore, load_episodes
 from turnwise.service.process import ProgramConfig
 from turnwise.service.program import ProgramAgent, program_agent
-from turnwise.trainers.learning.rows import merge
 
 from ..rollouts.fakes import Count, faulty, raises, tasks
 from .fakes import LOOP, Speaker, agent, calls, program, spelt, text_of

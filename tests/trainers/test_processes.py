@@ -18,6 +18,8 @@ from torch import allclose
 
 from turnwise.inference.models import save_model
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.rollouts.learner_records import read_record
+from turnwise.rollouts.store import load_episodes
 from turnwise.trainers import archer, loop, on_policy, self_play
 from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.collect.proposals import Round, earning
@@ -37,6 +39,8 @@ GROUPS = {"tasks_per_step": 2, "group_size": 3, "minibatch": 4}
 VALUES = {"warmup": 1, "lr": 1e-3, "minibatches": 2, "microbatch_tokens": 64}
 SHAPE = {"hidden": 8, "layers": 1, "heads": 1, "intermediate": 8}
 ARCHER = {"episodes_per_step": 3, "critic_steps": 2, "actor_steps": 2, "batch": 8, "warmup": 1}
+KEPT = {"keep_episodes": "all", "epsilon": 1e-3, "optimizer": {"lr": 1e-3}}
+"""Settings with which some tokens are clipped, and recorded."""
 REFERENCE = {"kl": {"coef": 0.1}}
 SEARCH: dict[str, Any] = {
     "env": "turnwise/SearchTags-v1",
@@ -147,6 +151,16 @@ def numbers(folder: Path) -> list[dict[str, float]]:
     return [{name: value for name, value in line.items() if not name.startswith(small.MEASURED)} for line in lines]
 
 
+def clips(folder: Path) -> dict[str, list[tuple[int | None, tuple[int, ...], tuple[int, ...]]]]:
+    """Return the updates and the clipped tokens of each kept episode by its id."""
+    found = {}
+    for episode in load_episodes(folder / "training_episodes"):
+        record = read_record(folder / "training_episodes", episode.episode_id, int(episode.fingerprints["step"]))
+        assert record is not None, episode.episode_id
+        found[episode.episode_id] = [(record.updates, turn.clipped_low, turn.clipped_high) for turn in record.turns]
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize(
@@ -157,10 +171,11 @@ def numbers(folder: Path) -> list[dict[str, float]]:
 def test_two_processes_learn_what_one_does(tmp_path: Path, models: Path, names: Sequence[str]) -> None:
     """Steps are compared as long as rounding changes no sampled token: the first loss and gradient to 1e-5."""
     one, two = tmp_path / "one", tmp_path / "two"
-    processes = pair(train_one, [(name, settings(name, two, models)) for name in names])
+    kept = {name: KEPT if name == "loop" else {} for name in names}
+    processes = pair(train_one, [(name, settings(name, two, models, **kept[name])) for name in names])
     assert joined(processes) == [0, 0]
     for name in names:
-        train_one((name, settings(name, one, models)))
+        train_one((name, settings(name, one, models, **kept[name])))
         mine, theirs = numbers(one / name), numbers(two / name)
         assert [line["step"] for line in mine] == [line["step"] for line in theirs], name
         assert any("grad_norm" in line for line in mine), f"{name}: the policy learned"
@@ -172,6 +187,9 @@ def test_two_processes_learn_what_one_does(tmp_path: Path, models: Path, names: 
                 assert second[metric] == pytest.approx(value, **bound), f"{name}: {metric} of step {first['step']}"
         weights, others = (load_file(each / name / "model" / "model.safetensors") for each in (one, two))
         assert all(allclose(weight, others[key], atol=1e-4) for key, weight in weights.items()), name
+    recorded = clips(one / "loop")
+    assert clips(two / "loop") == recorded, "each clipped token is counted once, whichever process computed it"
+    assert any(sum(low) + sum(high) for turns in recorded.values() for _, low, high in turns), "some are clipped"
 
 
 @pytest.mark.slow

@@ -20,10 +20,11 @@ from turnwise.inference.policy import Completion, Finish, Sampling
 from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.rollouts.episode import Episode
 from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.rows import merge
 from turnwise.rollouts.runner import run_episodes
 from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.loss import policy_loss
-from turnwise.trainers.learning.rows import merge, pack
+from turnwise.trainers.learning.rows import pack
 
 PAGES = [
     {

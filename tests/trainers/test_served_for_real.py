@@ -24,6 +24,7 @@ from turnwise.inference.serving.launch.process import FILES, ServerOptions, Vllm
 from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import ServerResponse
 from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.rows import merge
 from turnwise.rollouts.runner import run_episodes
 from turnwise.service.process import ProgramConfig
 from turnwise.service.program import ProgramAgent
@@ -31,7 +32,6 @@ from turnwise.trainers import archer, on_policy
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
-from turnwise.trainers.learning.rows import merge
 from turnwise.trainers.run.conclusion import RunResult
 from turnwise.trainers.run.metrics import read_metrics
 

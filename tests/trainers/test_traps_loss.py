@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from turnwise import Episode
+from turnwise.rollouts.rows import merge
 from turnwise.trainers.learning.advantages import leave_one_out
 from turnwise.trainers.learning.groups import grouped, members
 from turnwise.trainers.learning.kl import Estimator, kl_estimate
@@ -21,7 +22,7 @@ from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.loss import Level, policy_loss
 from turnwise.trainers.learning.normalizers import Normalizer, normalizer
 from turnwise.trainers.learning.objective import Objective
-from turnwise.trainers.learning.rows import Rows, merge, pack
+from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.loop import LoopConfig, iterate
 
 from .fakes import Bigram, Said, comparing, conversation, episode, turn

@@ -154,6 +154,27 @@ def test_filters_are_in_the_address(visit: Open) -> None:
     assert again.input_value("[data-filter='id']") == "t9"
 
 
+def test_a_filter_is_saved_under_a_name(visit: Open) -> None:
+    page = visit()
+    follow(page, "a:text-is('runs/eval')")
+    page.select_option("select[aria-label='Solved']", "false")
+    page.wait_for_selector("text=40 of 120 episodes")
+    page.click("summary:has-text('Saved filters (0)')")
+    page.fill("[aria-label='Name of this filter']", "<b>lost</b>")
+    page.click("button:text-is('Save filter')")
+    page.goto(page.url.partition("#")[0] + "#/")
+    ready(page)
+    follow(page, "a:text-is('runs/eval')")
+    page.wait_for_selector("text=120 of 120 episodes")
+    page.click("summary:has-text('Saved filters (1)')")
+    follow(page, "a:text-is('<b>lost</b>')")
+    page.wait_for_selector("text=40 of 120 episodes")
+    assert page.input_value("select[aria-label='Solved']") == "false"
+    page.click("summary:has-text('Saved filters (1)')")
+    page.click("button[aria-label='Delete <b>lost</b>']")
+    page.wait_for_selector("summary:has-text('Saved filters (0)')")
+
+
 def test_a_metric_may_have_any_name(visit: Open) -> None:
     page = visit()
     follow(page, "a:text-is('runs/odd')")
@@ -254,6 +275,7 @@ def test_tokens_show_what_the_learner_knew(visit: Open, tmp_path: Path) -> None:
     assert page.locator("svg.values .point").count() == 3
     assert "critic 0.25" in page.inner_text("[data-turn='1'] h3")
     page.click("button:text-is('Tokens')")
+    assert "training row 2 of 3" in page.inner_text("[data-turn='1'] .token-view")
     page.select_option("select[aria-label='Color tokens by']", "advantages")
     page.wait_for_selector("[data-turn='0'] .token.gain-5")
     assert page.locator("[data-turn='0'] .token.heat-9").count() == 1, "a negative advantage has the other color"

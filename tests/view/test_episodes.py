@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from turnwise.envs.step import CHANGES
 from turnwise.rollouts.learner_records import LearnerRecord, LearnerTurn, write_records
 from turnwise.rollouts.store import load_episodes
 from turnwise.tasks.spec import Split
-from turnwise.view.episode import LONGEST_CHANGE, LONGEST_TEXT, load, place_of
+from turnwise.view.episode import LONGEST_CHANGE, LONGEST_TEXT, load, place_of, to_json
 from turnwise.view.episode_index import AT_ONCE, EpisodeIndex
-from turnwise.view.queries import Query, Searcher, page
+from turnwise.view.queries import Query, page
 from turnwise.view.relatives import divergence
+from turnwise.view.searcher import Searcher
 
 from .conftest import client_of
 from .fakes import PNG, episode, family, learned, said, store, training, turn
@@ -201,6 +203,7 @@ def test_one_episode_has_all_that_is_stored(ask: Ask) -> None:
         abs=1e-4,
     )
     assert first["tokens"]["versions"] == [0, 1]
+    assert first["row"] == 0
     assert (last["reward"], last["terminated"]) == (1.0, True)
     assert found["checks"] == {"reached": True, "in time": True}
     assert found["values"] == [{"turn": 1, "value": 0.5, "rollouts": 2}]
@@ -251,6 +254,15 @@ def test_numbers_that_do_not_fit_are_left_out_and_hide_nothing(tmp_path: Path, k
     found = client.get(f"/api/runs/{run['id']}/episode", params={"store": "episodes", "episode": "one"}).json()
     assert note in found["learner_note"]
     assert (found["turns"][0]["value"], found["turns"][0]["tokens"]["advantages"]) == (None, None)
+
+
+def test_each_turn_says_in_which_training_row_its_tokens_are() -> None:
+    turns = [replace(turn("go north"), prompt_ids=ids) for ids in ((1, 2), (1, 2, 3, 4, 5), (1, 9))]
+    shown = to_json(episode("rewritten", turns=[*turns, replace(turn("look", last=True), action_ids=())]))
+    assert [each["row"] for each in shown["turns"]] == [0, 0, 1, None], "the third prompt does not continue the row"
+    assert shown["rows"] == 2
+    broken = to_json(episode("broken", turns=[replace(turns[0], logprobs=(float("nan"),) * 2)]))
+    assert (broken["turns"][0]["row"], broken["rows"]) == (None, 0), "nothing can be learned from it"
 
 
 def test_tokens_have_texts_if_the_run_has_a_tokenizer(runs: Path) -> None:

@@ -17,7 +17,8 @@ from turnwise.rollouts.store import TEXT_INDEX, EpisodeStore, load_episodes, par
 from turnwise.view import text_index
 from turnwise.view.episode_index import EpisodeIndex
 from turnwise.view.part_texts import read_texts
-from turnwise.view.queries import Query, Searcher, page
+from turnwise.view.queries import Query, page
+from turnwise.view.searcher import Searcher
 from turnwise.view.text_index import TextIndex, key_of
 
 from .conftest import client_of
@@ -98,7 +99,7 @@ def test_a_kept_index_is_used_instead_of_the_parts(tmp_path: Path, monkeypatch: 
     def refused(file: Path) -> Any:
         raise AssertionError(f"{file.name} is indexed")
 
-    monkeypatch.setattr("turnwise.view.queries.read_texts", refused)
+    monkeypatch.setattr("turnwise.view.searcher.read_texts", refused)
     searcher = Searcher(path / TEXT_INDEX)
     assert found(path, searcher, text="DOOR") == expected != set()
     assert found(path, searcher, tool="search") == {"e1"}

@@ -13,8 +13,8 @@ import torch
 
 from ...errors import ContractError, UnscoredEpisodeError, UsageError
 from ...rollouts.episode import Episode, Turn
+from ...rollouts.rows import check_logprobs, refuse_chat_api
 from ..learning.advantages import bootstraps, final_prompt, turn_returns
-from ..learning.rows import check_logprobs, refuse_chat_api
 
 NOBODY = -1
 """Version of an action that no policy sampled, as in a demonstration."""

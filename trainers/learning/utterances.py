@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from ...errors import ContractError
-from .rows import CONTEXT, Rows
+from ...rollouts.rows import CONTEXT
+from .rows import Rows
 
 
 @dataclass(frozen=True, slots=True)

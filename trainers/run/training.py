@@ -9,9 +9,9 @@ from contextlib import aclosing
 from typing import ClassVar, Generic, TypeVar
 
 from ...rollouts.episode import Episode
+from ...rollouts.rows import check_turn
 from ..collect.collect import Experience, NothingPlayed
 from ..learning.groups import Group
-from ..learning.rows import check_turn
 from ..learning.uninterrupted import uninterrupted
 from .conclusion import RunResult
 from .interrupts import interruptible

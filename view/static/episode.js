@@ -148,19 +148,20 @@ function turnBlock(turn, at, episode, context) {
     turn.thoughts.text && h("details", {}, h("summary", {}, `Thoughts, ${(turn.thoughts.text.length + turn.thoughts.more).toLocaleString("en")} characters`), long(turn.thoughts, context)),
     turn.text.text && long(turn.text, context), turn.calls.map((call) => folded(call, context)),
     turn.problem && h("p.problem.small", {}, visible(turn.problem)),
-    turn.tokens && h("div.token-view", {}, h("p.quiet.small", {}, summary(turn)), h("div.tokens")));
+    turn.tokens && h("div.token-view", {}, h("p.quiet.small", {}, summary(turn, episode)), h("div.tokens")));
   const changed = turn.changes.length > 0 && h("div.small", {}, h("span.quiet", {}, "Rows changed in this turn"), h("ul", {"aria-label": "Rows changed in this turn"}, turn.changes.map((line) => h("li", {}, visible(line)))));
   const records = turn.records && h("details.records", {}, h("summary", {}, "Records of the environment"), long(turn.records, context));
   return h("section.turn", {"data-item": "", "data-turn": at}, head, at === 0 && screenshot(episode, "at the beginning", context),
     turn.observation.map((each) => message(each, context)), action, changed, screenshot(turn, `after turn ${at + 1}`, context), records);
 }
 
-function summary(turn) {
+function summary(turn, episode) {
   const {probabilities, versions, ids} = turn.tokens;
   const known = probabilities.filter((each) => each !== null);
   const lowest = known.length ? ` · lowest probability ${percent(extremes(known)[0])}` : " · no probabilities are stored";
   const from = [...new Set(versions)];
-  return `${ids.length} sampled tokens (trained) after ${turn.prompt_tokens} prompt tokens (masked)${lowest} · policy version ${from.join(", ") || "not stored"}`;
+  const row = turn.row === null ? "" : ` · training row ${turn.row + 1} of ${episode.rows}`;
+  return `${ids.length} sampled tokens (trained) after ${turn.prompt_tokens} prompt tokens (masked)${row}${lowest} · policy version ${from.join(", ") || "not stored"}`;
 }
 
 /** Smallest and largest value. A turn may have more tokens than a call may have arguments. */

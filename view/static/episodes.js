@@ -1,5 +1,6 @@
 // The episodes of a store: filters in the address, sorting, paging.
 import {address, badge, h, notice, number, percent, seconds, verdict, visible} from "./dom.js";
+import {savedFilters} from "./saved.js";
 import {follow, get, live} from "./source.js";
 
 const LIMIT = 50;
@@ -19,6 +20,7 @@ export async function episodesPage(place, {id, parameters}) {
   const compare = address("#/compare", {b: id, b_store: query.store});
   const choices = h("div.filters");
   const status = h("p.quiet", {role: "status"});
+  const indexed = h("span.quiet.small", {"data-indexing": ""});
   const problems = h("div");
   const table = h("div.scroll");
   const pager = h("div.bar");
@@ -28,7 +30,12 @@ export async function episodesPage(place, {id, parameters}) {
   place.append(
     h("div.bar", {}, h("h1", {}, "Episodes"), run.stores.length > 1 && select("store", run.stores, "Store"), badge(run.state),
       h("a.button", {href: `#/run/${id}`}, "Run"), h("a.button", {href: compare}, "Compare"), h("button", {type: "button", onclick: copy}, "Copy link")),
-    choices, problems, status, table, pager);
+    choices, savedFilters(filter, (saved) => address(`#/run/${id}/episodes`, {...saved, store: query.store})), problems, status, indexed, table, pager);
+
+  function filter() {
+    const {store, offset, ...rest} = query;
+    return rest;
+  }
 
   function set(changes, {reset = true} = {}) {
     Object.assign(query, changes, reset ? {offset: ""} : {});
@@ -87,7 +94,19 @@ export async function episodesPage(place, {id, parameters}) {
     };
     const failed = (error) => { if (error.name !== "AbortError") problems.replaceChildren(h("p.problem", {}, visible(error.message))); };
     const rest = async () => { while (await ask()); };
-    try { if (await ask()) rest().catch(failed); } catch (error) { failed(error); }
+    try {
+      (await ask() ? rest() : Promise.resolve()).then(() => indexing(signal)).catch(failed);
+    } catch (error) { failed(error); }
+  }
+
+  /** Let the viewer index the texts of a large store before anybody searches, and say how far it is. */
+  async function indexing(signal) {
+    while (live && !signal.aborted) {
+      const share = (await get(`api/runs/${id}/indexing`, {store: query.store}, signal)).indexed;
+      indexed.textContent = share === null ? "" : `Indexing texts, so that searches are fast: ${percent(share)}`;
+      if (share === null) return;
+      await new Promise((go) => setTimeout(go, 1000));
+    }
   }
 
   function draw(found) {

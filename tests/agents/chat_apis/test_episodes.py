@@ -21,9 +21,9 @@ from turnwise.evals.settings import EvalConfig
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.episode import Episode
 from turnwise.rollouts.replay import replay
+from turnwise.rollouts.rows import merge
 from turnwise.rollouts.store import load_episodes
 from turnwise.trainers.critics.transitions import transitions
-from turnwise.trainers.learning.rows import merge
 
 from ...logged import events
 from . import fake_api

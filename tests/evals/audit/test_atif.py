@@ -85,7 +85,7 @@ def without(n: int, step: int) -> dict[str, Any]:
 
 FAILED_ZERO = {"outcome": "infra_failed", "error": "SandboxError: gone", "success": False, "reward": 0.0}
 ATIF: dict[str, tuple[list[Any], str, str, bool]] = {
-    "the same id twice": ([peers.trajectory(1)], "duplicated", "1 episode ids occur more than once: t1", True),
+    "the same id twice": ([peers.trajectory(1)], "duplicated", "1 episode id occurs more than once: t1", True),
     "a copy": ([peers.trajectory(1, trajectory_id="x")], "duplicated", "copies of others under another id", True),
     "a lost step": ([without(9, 1)], "lost", "t9 (its steps are not numbered 1 to 2)", True),
     "a lost continuation": (

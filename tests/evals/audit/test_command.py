@@ -90,7 +90,7 @@ def test_the_command_reads_them(run: Run) -> None:  # noqa: F811
     peers.write_lines(Path("logs/atif.jsonl"), [peers.trajectory(1)])
     ran = run("audit", "logs")
     assert ran.code == 1
-    assert "FAULT duplicated: 1 episode ids occur more than once: ep0" in ran.out
+    assert "FAULT duplicated: 1 episode id occurs more than once: ep0" in ran.out
     assert "BAD   traces.jsonl:10: not JSON" in ran.out
     told = json.loads(run("audit", "logs", "--json").out)
     assert [(each["format"], each["passed"]) for each in told["logs"]] == [("ATIF", True), ("verifiers", False)]

@@ -67,7 +67,7 @@ PLANTED = {
         "lost",
         "1 forked episodes have no parent",
     ),
-    "a repeated record": ([*HEALTHY, HEALTHY[4]], "duplicated", "1 episode ids occur more than once: e4"),
+    "a repeated record": ([*HEALTHY, HEALTHY[4]], "duplicated", "1 episode id occurs more than once: e4"),
     "a copy under another id": (
         [*HEALTHY, replace(HEALTHY[4], episode_id="other")],
         "duplicated",

@@ -57,7 +57,7 @@ ZERO = {"solved": {"score": 0.0, "weight": 1.0}}
 ERROR = [{"type": "ProviderError", "message": "502"}]
 VERIFIERS: dict[str, tuple[list[Any], str, str, bool]] = {
     "a lost episode": (CLEAN[1:], "lost", "1 of 8 planned episodes are not in the log: 1 of task 0 (key0)", True),
-    "a record twice": ([*CLEAN, CLEAN[3]], "duplicated", "1 episode ids occur more than once: ep3", True),
+    "a record twice": ([*CLEAN, CLEAN[3]], "duplicated", "1 episode id occurs more than once: ep3", True),
     "a copy": ([*CLEAN, CLEAN[3] | {"id": "other"}], "duplicated", "times: other = ep3", True),
     "a zero of an error": (
         [*CLEAN[:7], peers.episode(7, {"ok": False, "errors": ERROR, "rewards": ZERO}, ok=False)],

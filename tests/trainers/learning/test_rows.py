@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from turnwise import Episode, Outcome
 from turnwise.errors import ContractError, DivergedError, UnscoredEpisodeError
-from turnwise.trainers.learning.rows import CONTEXT, Rows, merge, pack
+from turnwise.rollouts.rows import CONTEXT, merge
+from turnwise.trainers.learning.rows import Rows, pack
 
 from ..fakes import Said, conversation, episode, turn
 

@@ -16,7 +16,7 @@ from turnwise import Completion, Finish, Sampling
 from turnwise.errors import ContractError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.inference.transformers_policy import TransformersPolicy
-from turnwise.trainers.learning.rows import merge
+from turnwise.rollouts.rows import merge
 from turnwise.trainers.weights.canary import Probe, logprobs_of
 from turnwise.trainers.weights.noise import Bounds
 from turnwise.trainers.weights.shared_model import Copied, InProcess, own_copy

@@ -1,0 +1,117 @@
+"""A large store is indexed before the first search, and whatever happens to that work, searches find the same."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from turnwise.rollouts.store import TEXT_INDEX, parts
+from turnwise.view import background_index
+from turnwise.view.background_index import BackgroundIndexer
+from turnwise.view.episode_index import EpisodeIndex
+from turnwise.view.part_texts import PartTexts, read_texts
+from turnwise.view.queries import Query, page
+from turnwise.view.searcher import Searcher
+
+from .fakes import episode, store
+
+PATIENCE = 120
+
+
+def made(path: Path, count: int = 6) -> Path:
+    return store(path, [episode(f"e{n}", ("wait",) if n % 2 else ("open door",)) for n in range(count)], per_part=1)
+
+
+def indexed(indexer: BackgroundIndexer, path: Path, searcher: Searcher) -> list[float]:
+    """Ask until nothing is left to wait for; the shares that were answered."""
+    index, shares, end = EpisodeIndex(path), list[float](), time.monotonic() + PATIENCE
+    while (share := indexer.offer(searcher, index.snapshot())) is not None:
+        assert time.monotonic() < end, "the work ends"
+        shares.append(share)
+        time.sleep(0.02)
+    return shares
+
+
+def found(path: Path, searcher: Searcher) -> set[str]:
+    """Search over as many requests as it takes."""
+    while True:
+        shown = page(EpisodeIndex(path).snapshot(), Query.read({"text": "open"}), searcher)
+        if not shown.unsearched:
+            return {row["episode_id"] for row in shown.rows}
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_index, "WORTH", 3)
+    monkeypatch.setattr(background_index, "NICENESS", os.getpriority(os.PRIO_PROCESS, 0))
+
+
+@pytest.mark.slow
+def test_the_first_search_reads_no_part_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, searcher, indexer = made(tmp_path / "s"), Searcher(), BackgroundIndexer()
+    damaged = parts(path)[1]
+    damaged.write_bytes(damaged.read_bytes()[:-30])
+    before = sorted(path.iterdir())
+    shares = indexed(indexer, path, searcher)
+    assert shares == sorted(shares)
+    assert 0.0 in shares, "it says how far it is"
+    assert sorted(path.iterdir()) == before, "nothing is written beside the store"
+
+    def refused(file: Path) -> None:
+        raise AssertionError(f"{file.name} is indexed")
+
+    monkeypatch.setattr("turnwise.view.searcher.read_texts", refused)
+    assert found(path, searcher) == {"e0", "e2", "e4"}, "the table has no row of the damaged part"
+    assert indexer.offer(searcher, EpisodeIndex(path).snapshot()) is None, "what is indexed is not read again"
+
+
+def test_a_small_store_and_few_new_parts_start_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("the first search takes no time")
+
+    monkeypatch.setattr(background_index, "Job", refused)
+    path, searcher = made(tmp_path / "s", 2), Searcher()
+    assert BackgroundIndexer().offer(searcher, EpisodeIndex(path).snapshot()) is None
+    assert found(path, searcher) == {"e0"}
+
+
+@pytest.mark.slow
+def test_work_that_is_stopped_leaves_the_search_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background_index, "NICENESS", 19)
+    path, kept = made(tmp_path / "s"), tmp_path / "s" / TEXT_INDEX
+    one, other, indexer = Searcher(kept), Searcher(), BackgroundIndexer()
+    assert indexer.offer(one, EpisodeIndex(path).snapshot()) == 0.0
+    assert indexer._job is not None
+    assert os.getpriority(os.PRIO_PROCESS, indexer._job._child.pid) == 19
+    assert indexer.offer(other, EpisodeIndex(path).snapshot()) == 0.0, "one store after another"
+    indexer.close()
+    assert found(path, one) == {"e0", "e2", "e4"}
+    assert kept.exists()
+
+
+def test_a_process_that_ends_at_once_leaves_the_search_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_index, "CHILD", "raise SystemExit  # {path}")
+    path, searcher = made(tmp_path / "s"), Searcher()
+    assert indexed(BackgroundIndexer(), path, searcher)
+    assert found(path, searcher) == {"e0", "e2", "e4"}
+
+
+def test_what_is_large_is_left_to_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, asked = made(tmp_path / "s"), list[Path]()
+
+    def ask(file: Path, *_: object) -> PartTexts:
+        asked.append(file)
+        return read_texts(file)
+
+    monkeypatch.setattr(background_index, "_ask", ask)
+    monkeypatch.setattr(background_index, "CHILD", "input()  # {path}")
+    for name, searches in (("LARGEST_PART", 0), ("MOST", 1)):
+        with monkeypatch.context() as patched:
+            patched.setattr(background_index, name, 1)
+            indexed(BackgroundIndexer(), path, Searcher())
+        assert len(asked) == searches, name
