@@ -33,6 +33,7 @@ MAX_DEPTH_ERROR = "the JSON is nested too deeply"
 MAX_DEPTH = 100
 """Maximum depth of lists and objects in the arguments of a tool call; JSON libraries fail at a few hundred."""
 
+_ENCODER = json.JSONEncoder(default=plain, separators=(",", ":"))
 Verb = Literal["describe", "instance", "reset", "step", "oracle", "random", "fork", "close"]
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ def encode(frame: Mapping[str, Any]) -> str:
         ContractError: it holds something that is not JSON.
     """
     try:
-        return json.dumps(frame, default=plain, separators=(",", ":"))
+        return _ENCODER.encode(frame)
     except (TypeError, ValueError, RecursionError) as error:
         raise ContractError(f"the environment's answer is not JSON: {error}") from None
 

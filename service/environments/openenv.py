@@ -92,7 +92,7 @@ async def stepped(episodes: Episodes, episode: ServedEpisode, data: Mapping[str,
     if data.get("type") == "list_tools":
         return {"observation": {"tools": tools_of(episode), "metadata": {}}, "reward": None, "done": False}
     action = action_of(data)
-    answer = await episodes.step(episode, episode.turn, action)
+    answer = await episodes.next_step(episode, action)
     return observed(answer, name or episode.id, called=data if data.get("type") == "call_tool" else None)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
+from turnwise.agents.scripted import FunctionAgent
 from turnwise.envs.remote.address import served_token
 
 from ..service.environment_servers import OPERATOR, TOKEN
@@ -24,14 +25,19 @@ Run = Callable[..., Any]
 ID = "demo/GuessNumber-v0"
 
 
-@pytest.fixture
-def served(run: Run, tmp_path: Path) -> Iterator[tuple[str, Any]]:
-    """``turnwise serve guess.py`` in a process of its own: the environment's id there, and the process."""
-    command = [sys.executable, "-m", "turnwise.cli", "serve", "guess.py", "--port", "0", "--capacity", "2", "drain=5"]
+def started(folder: Path, port: str = "0") -> subprocess.Popen[str]:
+    """``turnwise serve guess.py`` in a process of its own, which may not listen yet."""
+    command = [sys.executable, "-m", "turnwise.cli", "serve", "guess.py", "--port", port, "--capacity", "2", "drain=5"]
     keys = {"TURNWISE_OPERATOR_KEY": OPERATOR}
     keys |= {"TURNWISE_TOKEN": TOKEN}
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **keys})
+    return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **keys})
+
+
+@pytest.fixture
+def served(run: Run, tmp_path: Path) -> Iterator[tuple[str, Any]]:
+    """A server for ``guess.py``: the environment's id there, and the process."""
+    process = started(tmp_path)
     assert process.stdout is not None
     watch = threading.Timer(60, process.kill)
     watch.start()
@@ -78,6 +84,58 @@ def test_eval_plays_a_served_file_and_sigterm_drains(
     error = process.stderr.read()
     assert "Traceback" not in error
     assert "waiting for 1 episodes" in error
+
+
+@pytest.mark.slow
+@pytest.mark.shift
+def test_a_killed_server_leaves_no_process_and_its_successor_continues_the_run(
+    served: tuple[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id, process = served
+    monkeypatch.setenv("TURNWISE_TOKEN", TOKEN)
+    successors, workers, acted = list[subprocess.Popen[str]](), list[int](), list[str]()
+
+    def guess(observation: str) -> str:
+        acted.append(observation)
+        if len(acted) == 5:
+            workers.extend(children(process.pid))
+            process.kill()
+            process.wait()
+            successors.append(started(tmp_path, id.split("/")[2].partition(":")[2]))
+        return "8"
+
+    tasks = [tw.TaskSpec("GuessNumber", seed=seed) for seed in range(6)]
+    try:
+        episodes = tw.run(id, FunctionAgent(guess), tasks, retries=5, concurrency=2)
+    finally:
+        for each in successors:
+            each.kill()
+            each.communicate()
+    assert [episode.task for episode in episodes] == tasks
+    assert all(episode.scored for episode in episodes)
+    assert max(episode.attempts for episode in episodes) == 2, "the kill met an episode"
+    for episode in episodes:
+        turns = [turn.info["turn"] for turn in episode.turns]
+        assert turns == list(range(1, len(turns) + 1)), "no action acted twice"
+    assert workers
+    end = time.monotonic() + 30
+    while any(map(lives, workers)):
+        assert time.monotonic() < end, "the workers of a killed server end"
+        time.sleep(0.05)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one started."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_server_takes_the_token_that_names_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
