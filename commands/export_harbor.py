@@ -13,7 +13,7 @@ from ..envs.harbor.export import BASE, code_env, slug, unexportable, write_task
 from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import UsageError
-from ..evals.evaluation import EvalConfig
+from ..evals.settings import EvalConfig
 from .completion import environment_ids
 from .terminal import remark
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .costs import RolloutCost
     from .episode import Episode, Fork, Outcome, Turn, scored
     from .for_trl import TrlRollout, trl_reward, trl_rollout
+    from .for_verifiers import verifiers_taskset
     from .options import RunOptions
     from .recording import record_episodes
     from .runner import run, run_episodes
@@ -33,6 +34,7 @@ __all__ = [
     "scored",
     "trl_reward",
     "trl_rollout",
+    "verifiers_taskset",
 ]
 
 if not TYPE_CHECKING:

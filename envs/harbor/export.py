@@ -184,8 +184,8 @@ def slug(text: str) -> str:
 
 def _check(check: Check) -> dict[str, Any]:
     if isinstance(check, FileCheck):
-        expected = None if check.content is None else _file(check.content, check.mode)
-        return {"name": check.name, "kind": "file", "path": check.path, "expected": expected}
+        file = None if check.content is None else _file(check.content, check.mode)
+        return {"name": check.name, "kind": "file", "path": check.path, "expected": file}
     if isinstance(check, TestCheck):
         job = {"kind": "tests", "tests": list(check.tests), "seconds": check.seconds}
         return {"name": check.name, "kind": "tests", "reports": "passed", "expected": list(check.tests), "job": job}

@@ -33,7 +33,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def version() -> int:
     """Return the version of Landlock; 0 if the kernel has none, or a filter of system calls forbids it."""
-    return max(0, libc.syscall(CREATE, None, ctypes.c_size_t(0), 1))
+    return max(0, int(libc.syscall(CREATE, None, ctypes.c_size_t(0), 1)))
 
 
 def guard_self() -> None:

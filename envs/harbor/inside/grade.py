@@ -106,7 +106,7 @@ def is_same(one: dict[str, Any] | None, expected: dict[str, Any]) -> bool:
         return False
     if expected["mode"] is not None and one["mode"] != expected["mode"]:
         return False
-    return hashlib.sha256(content(one) or b"").hexdigest() == expected["sha256"]
+    return hashlib.sha256(content(one) or b"").hexdigest() == str(expected["sha256"])
 
 
 def holds(check: dict[str, Any], task: dict[str, Any], found: Entries) -> bool:

@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -28,9 +29,9 @@ PYTHON = shutil.which("python3", path="/usr/local/bin:/usr/bin:/bin") or "python
 IDS = (REPAIR, SYNTHESIS, SHELL, SQL)
 
 
-def exported(folder: Path, id: str, level: int = 1, seed: int = 0, **settings: object) -> tuple[Path, CodeTask]:
+def exported(folder: Path, id: str, level: int = 1, seed: int = 0) -> tuple[Path, CodeTask]:
     """Write a task of an environment."""
-    env = code_env(tw.make(id, **settings), id)
+    env = code_env(tw.make(id), id)
     spec = env.tasks().spec(seed, split=env.tasks().splits[-1], level=level)
     task = env.tasks().generate(spec)
     write_task(folder, task, spec, env, environment=id, arguments="{}", base="turnwise-host:latest")
@@ -40,8 +41,8 @@ def exported(folder: Path, id: str, level: int = 1, seed: int = 0, **settings: o
 def graded(folder: Path, attempt: Attempt) -> float | None:
     """Let an attempt work on the files of an exported task, and grade them outside of a container."""
     work, logs = folder / "work", folder / "logs"
-    for path in (work, logs):
-        subprocess.run(["rm", "-rf", path], check=True)
+    for made in (work, logs):
+        subprocess.run(["rm", "-rf", made], check=True)
     subprocess.run(["cp", "-r", folder / "environment" / "files", work], check=True)
     logs.mkdir()
     for path, content in attempt.files.items():
@@ -200,15 +201,16 @@ def test_the_adapter_plays_what_was_exported_as_the_environment_does(engine: Non
     attempts = {"nothing": Attempt(), **{name: task.cheats[name] for name in ("repairs all faults but one",)}}
     here, there = tw.make(REPAIR), tw.make(f"harbor:{folder}")
     spec = here.tasks().spec(0, split=here.tasks().splits[-1], level=3)
+    episodes: list[tuple[tw.TurnEnv, dict[str, Any]]] = [(here, {"task": spec}), (there, {})]
     for name, attempt in attempts.items():
         rewards = []
-        for env, options in ((here, {"task": spec}), (there, {})):
+        for env, options in episodes:
             env.reset(seed=0, options=options)
-            for action in [*actions_of(task, attempt, "tools")[:-1], SUBMIT]:
+            for action in [*actions_of(task, attempt, "tools")[:-1], tw.Action.of(SUBMIT)]:
                 _, reward, terminated, _, info = env.step(action)
             rewards.append((reward, terminated, info["success"]))
         assert rewards == [(0, True, False)] * 2, name
-    for env, options in ((here, {"task": spec}), (there, {})):
+    for env, options in episodes:
         env.reset(seed=0, options=options)
         terminated = False
         while not terminated:

@@ -46,7 +46,7 @@ def test_atif_trajectories_in_folders_are_one_log(tmp_path: Path) -> None:
 def test_a_continuation_is_a_part_of_its_episode(tmp_path: Path) -> None:
     whole = peers.trajectory(1)
     first, second, third = whole["steps"]
-    parts = {
+    parts: dict[str, dict[str, Any]] = {
         "a.json": {"steps": [first, second], "continued_trajectory_ref": "b.json"},
         "b.json": {
             "trajectory_id": "t1-b",
