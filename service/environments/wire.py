@@ -31,7 +31,8 @@ class AbortableSocket(WebSocketsSansIOProtocol):
     def handle_connect(self, event: Any) -> None:
         super().handle_connect(event)
         if hasattr(self, "scope"):
-            self.scope["extensions"] |= {ABORT: {"call": self.transport.abort}, WRITE: {"call": self.write_at_once}}
+            self.scope["extensions"][ABORT] = {"call": self.transport.abort}
+            self.scope["extensions"][WRITE] = {"call": self.write_at_once}
 
     def send_receive_event_to_app(self) -> None:
         """Pass a message on; uvicorn's own pauses reading for each one, which costs two system calls."""

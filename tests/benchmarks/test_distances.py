@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def run() -> Any:
     """Two stored episodes and a forked one, as one distance returns them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
-        import distances
+        distances = importlib.import_module("distances")
 
         async def played() -> Any:
             script = await distances.written(ID, TASKS)
