@@ -19,7 +19,7 @@ from . import live
 from .app import STATIC
 from .episode import load, place_of, text_at
 from .episode_index import Snapshot
-from .queries import Query, Searcher, page
+from .queries import Query, page
 from .relatives import group
 from .routes import Routes, exact
 from .runs import RunInfo, Runs
