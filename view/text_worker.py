@@ -26,11 +26,10 @@ def main() -> None:
 
 def _answer(asked: IO[bytes], answers: IO[bytes]) -> None:
     for line in asked:
-        try:
+        ends: list[int] | None = None
+        data = b""
+        with suppress(StoreError):  # the search names the part and what is wrong with it
             texts = read_texts(Path(os.fsdecode(bytes.fromhex(line.decode()))))
-        except StoreError:  # the search names the part and what is wrong with it
-            ends, data = None, b""
-        else:
             ends, data = list(texts.ends), texts.data
         answers.write(json.dumps({"ends": ends}, separators=(",", ":")).encode() + b"\n" + data)
         answers.flush()
