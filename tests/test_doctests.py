@@ -21,7 +21,7 @@ MODULES = sorted(
     for item in ITEMS
     for file in ([ROOT / item] if item.endswith(".py") else (ROOT / item).rglob("*.py"))
 )
-INSIDE_SANDBOXES = "turnwise.envs.code.inside."
+INSIDE_SANDBOXES = ("turnwise.envs.code.inside.", "turnwise.envs.harbor.inside.")
 """Modules that are copied into sandboxes, beside what they import; they have no examples."""
 FOR_GPUS = "turnwise.trainers.learning.row_kernels"
 """A module of Triton kernels; it can be imported where torch is a build for GPUs."""
@@ -31,7 +31,7 @@ INSIDE_VLLM = "turnwise.inference.serving.worker."
 
 FOLDERS: dict[str, list[str]] = {}
 for module in MODULES:
-    if not module.startswith((INSIDE_SANDBOXES, INSIDE_VLLM, FOR_GPUS)):
+    if not module.startswith((*INSIDE_SANDBOXES, INSIDE_VLLM, FOR_GPUS)):
         FOLDERS.setdefault(module.split(".")[1] if module.count(".") > 1 else "root", []).append(module)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ...envs.messages import Action
 from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
@@ -25,6 +25,18 @@ FAILED = 256
 """Number of failed episodes whose reason is kept; a limit, so that a flood of them cannot fill the memory."""
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame cannot start them again."""
+
+
+class CallersStep(asyncio.Future[None]):
+    """A step in its caller's own task. It ends with the step, not with that task, which may be a whole session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.caller = cast("asyncio.Task[Any]", asyncio.current_task())
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Interrupt the step."""
+        return self.caller.cancel(msg)
 
 
 class Episodes:
@@ -94,13 +106,18 @@ class Episodes:
     async def next_step(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
         """Take the next action in the caller's task: cheaper than ``step``, for clients that repeat no request."""
         _refuse_ended(episode)
-        caller: Any = asyncio.current_task()
         episode.turn += 1
-        episode.calls.add(caller)
+        step = CallersStep()
+        episode.calls.add(step)
         try:
             return await self._act(episode, action)
+        except asyncio.CancelledError:
+            if episode.id in self._open or step.caller.uncancel():
+                raise
+            raise RequestError("the episode was closed meanwhile", code="lost") from None
         finally:
-            episode.calls.discard(caller)
+            step.set_result(None)
+            episode.calls.discard(step)
 
     async def choose(self, episode: ServedEpisode, verb: str, seed: int = 0) -> dict[str, Any]:
         """Return the action of the oracle, or of an agent that knows only the rules."""
@@ -301,7 +318,8 @@ class Episodes:
         if episode.id not in self._open:
             return
         self._forget(episode.id)
-        calls = [call for call in episode.calls if not call.done() and call is not asyncio.current_task()]
+        me = asyncio.current_task()
+        calls = [call for call in episode.calls if not call.done() and me not in (call, getattr(call, "caller", None))]
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)

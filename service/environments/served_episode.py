@@ -46,7 +46,7 @@ class ServedEpisode:
     last: tuple[int, Action, asyncio.Task[dict[str, Any]]] | None = None
     """The last turn, its action and its answer."""
     forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
-    calls: set[asyncio.Task[Any]] = field(default_factory=set)
+    calls: set[asyncio.Future[Any]] = field(default_factory=set)
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed: str = ""
     """Reason for which the server gave up the environment."""

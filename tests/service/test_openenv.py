@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -311,6 +313,29 @@ def test_mcp_refuses_what_it_cannot_do(server: Any) -> None:
         assert rpc(client, "tools/list", path="/mcp", session_id=other)["result"]["tools"] == [], "still open"
         rpc(client, "openenv/session/close", path="/mcp", session_id=other)
         assert httpx.post(client.base_url.join("/mcp"), json={}, trust_env=False).status_code == 401
+
+
+@pytest.mark.slow
+def test_a_step_whose_episode_is_closed_is_answered_and_its_session_goes_on(server: Any) -> None:
+    def close(client: httpx.Client, id: str) -> None:
+        while not any(episode.calls for episode in server.episodes._open.values()):
+            time.sleep(0.01)
+        assert rpc(client, "openenv/session/close", path="/mcp", session_id=id)["result"]["closed"]
+
+    slow = {"text": "sleep 3"}
+    with http(server) as client, ThreadPoolExecutor(1) as beside:
+        id = client.post("/reset", json={"seed": 1}).json()["metadata"]["episode_id"]
+        stepping = beside.submit(client.post, "/step", json={"episode_id": id, "action": slow})
+        close(client, id)
+        answer = stepping.result(10)
+        assert (answer.status_code, "closed meanwhile" in answer.text) == (409, True), answer.text
+        with session(server) as socket:
+            id = ask(socket, "reset", seed=2)["data"]["metadata"]["episode_id"]
+            socket.send(json.dumps({"type": "step", "data": slow}))
+            close(client, id)
+            refused = json.loads(socket.recv(10))
+            assert (refused["type"], "closed meanwhile" in str(refused["data"])) == ("error", True), refused
+            assert ask(socket, "reset", seed=3)["type"] == "observation", "the session goes on"
 
 
 def test_mcp_on_the_sessions_socket(server: Any) -> None:
