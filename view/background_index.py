@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from .episode_index import Snapshot
 from .part_texts import PartTexts
@@ -42,6 +42,8 @@ class Job:
         self.searcher, self.parts = searcher, parts
         self.done = 0
         """Number of parts that are dealt with."""
+        self.full = False
+        """Whether the index has grown beyond ``MOST``."""
         path = [each for each in sys.path if isinstance(each, str)]
         command = [sys.executable, "-c", CHILD.format(path=path)]
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
@@ -66,9 +68,10 @@ class Job:
             assert child.stdin is not None
             assert child.stdout is not None
             for part in self.parts:
-                if not self.searcher.has(part) and _size(part.file) <= LARGEST_PART:
+                if not self.searcher.has(part):
                     texts = _ask(part.file, child.stdin, child.stdout)
                     if texts is not None and self.searcher.add(part, texts) > MOST:
+                        self.full = True
                         return
                 self.done += 1
 
@@ -79,6 +82,7 @@ class BackgroundIndexer:
     def __init__(self) -> None:
         self._job: Job | None = None
         self._offered: WeakKeyDictionary[Searcher, tuple[Path, ...]] = WeakKeyDictionary()
+        self._full: WeakSet[Searcher] = WeakSet()
         self._lock = threading.Lock()
 
     def offer(self, searcher: Searcher, snapshot: Snapshot) -> float | None:
@@ -95,9 +99,11 @@ class BackgroundIndexer:
             job = self._job if self._job is not None and self._job.alive else None
             if job is not None and job.searcher is searcher:
                 return job.done / len(job.parts)
-            if self._offered.get(searcher) is snapshot.files:
+            if self._job is not None and self._job.full:
+                self._full.add(self._job.searcher)
+            if searcher in self._full or self._offered.get(searcher) is snapshot.files:
                 return None
-            parts = searcher.unindexed(snapshot)
+            parts = [part for part in searcher.unindexed(snapshot) if _size(part.file) <= LARGEST_PART]
             if len(parts) >= WORTH and job is not None:
                 return 0.0
             self._offered[searcher] = snapshot.files

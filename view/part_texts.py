@@ -85,7 +85,7 @@ def read_texts(file: Path) -> PartTexts:
             table = parquet.read(columns=[path for path in paths if _is_text(path)], use_threads=False)
             count = parquet.metadata.num_rows
         return _joined(table, count)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:  # a footer may name columns in no encoding
         first = str(error).partition("\n")[0]
         raise StoreError(f"cannot search {file.name}: {first}; the file is damaged, or was rewritten") from None
 

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from ..errors import StoreError
 from .part_texts import read_texts
 
 
@@ -28,7 +27,7 @@ def _answer(asked: IO[bytes], answers: IO[bytes]) -> None:
     for line in asked:
         ends: list[int] | None = None
         data = b""
-        with suppress(StoreError):  # the search names the part and what is wrong with it
+        with suppress(Exception):  # no part ends the work on others; the search names it and what is wrong with it
             texts = read_texts(Path(os.fsdecode(bytes.fromhex(line.decode()))))
             ends, data = list(texts.ends), texts.data
         answers.write(json.dumps({"ends": ends}, separators=(",", ":")).encode() + b"\n" + data)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from turnwise.errors import StoreError
 from turnwise.rollouts.store import TEXT_INDEX, parts
-from turnwise.view import background_index
+from turnwise.view import background_index, text_worker
 from turnwise.view.background_index import BackgroundIndexer
 from turnwise.view.episode_index import EpisodeIndex
 from turnwise.view.part_texts import PartTexts, read_texts
@@ -47,6 +51,27 @@ def found(path: Path, searcher: Searcher) -> set[str]:
 def settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_index, "WORTH", 3)
     monkeypatch.setattr(background_index, "NICENESS", os.getpriority(os.PRIO_PROCESS, 0))
+
+
+def test_no_damage_ends_the_process_of_the_index(tmp_path: Path) -> None:
+    rng = Random(3)
+    whole = parts(made(tmp_path / "s", 1))[0]
+    good = whole.read_bytes()
+    for number in range(40):
+        data = bytearray(good)
+        for _ in range(rng.choice((1, 3, 20))):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        (tmp_path / f"{number}.parquet").write_bytes(data)
+    (tmp_path / "empty.parquet").touch()
+    for number, name in enumerate((b"thoughts", b"final_observation", b"turns")):
+        (tmp_path / f"name-{number}.parquet").write_bytes(good.replace(name, b"\xff" + name[1:]))
+    files = [*sorted(tmp_path.glob("*.parquet")), whole]
+    for file in files[:-1]:
+        with suppress(StoreError):
+            read_texts(file)
+    asked, answers = BytesIO(b"".join(os.fsencode(file).hex().encode() + b"\n" for file in files)), BytesIO()
+    text_worker._answer(asked, answers)
+    assert answers.getvalue().count(b'{"ends":') == len(files), "each part has an answer"
 
 
 @pytest.mark.slow
