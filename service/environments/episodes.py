@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ...envs.messages import Action
 from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
@@ -14,6 +14,7 @@ from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, Usage
 from ...logs import event
 from ...rollouts.hosts import Host, in_time
 from ...tasks.spec import TaskSpec
+from .calls import CallersStep, shared
 from .catalog import Served
 from .places import Places
 from .served_episode import ServedEpisode
@@ -25,18 +26,6 @@ FAILED = 256
 """Number of failed episodes whose reason is kept; a limit, so that a flood of them cannot fill the memory."""
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame cannot start them again."""
-
-
-class CallersStep(asyncio.Future[None]):
-    """A step in its caller's own task. It ends with the step, not with that task, which may be a whole session."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.caller = cast("asyncio.Task[Any]", asyncio.current_task())
-
-    def cancel(self, msg: Any = None) -> bool:
-        """Interrupt the step."""
-        return self.caller.cancel(msg)
 
 
 class Episodes:
@@ -88,20 +77,20 @@ class Episodes:
             waits()
         self._touch(known, connection)
         assert known.opening is not None
-        return await _shared(known.opening)
+        return await shared(known.opening)
 
     async def step(self, episode: ServedEpisode, turn: int, action: Action) -> dict[str, Any]:
         """Take the action of a turn, once: the last turn again gets the same answer."""
         if episode.last is not None and episode.last[0] == turn:
             if episode.last[1] != action:
                 raise RequestError(f"turn {turn} already has another action", code="conflict")
-            return await _shared(episode.last[2])
+            return await shared(episode.last[2])
         if turn != episode.turn:
             raise RequestError(f"the episode is at turn {episode.turn}; got an action for {turn}", code="conflict")
         _refuse_ended(episode)
         episode.turn += 1
         episode.last = turn, action, self._call(episode, self._act(episode, action))
-        return await _shared(episode.last[2])
+        return await shared(episode.last[2])
 
     async def next_step(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
         """Take the next action in the caller's task: cheaper than ``step``, for clients that repeat no request."""
@@ -125,7 +114,7 @@ class Episodes:
         def ask(host: Host) -> Coroutine[Any, Any, Action]:
             return host.oracle() if verb == "oracle" else host.random(seed)
 
-        return {"action": action_to_json(await _shared(self._call(episode, self._ask(episode, ask, verb))))}
+        return {"action": action_to_json(await shared(self._call(episode, self._ask(episode, ask, verb))))}
 
     async def fork(self, episode: ServedEpisode, id: Any, connection: object) -> dict[str, Any]:
         """Start another episode in the same state; the same request again does nothing."""
@@ -136,7 +125,7 @@ class Episodes:
             child.opening = episode.forks[id] = self._call(child, self._fork(episode, child))
         elif id not in episode.forks:
             raise RequestError("this id belongs to another episode", code="conflict")
-        return await _shared(episode.forks[id])
+        return await shared(episode.forks[id])
 
     def find(self, client: str, id: Any, connection: object | None) -> ServedEpisode:
         """Return an episode of a client, and attach it to its connection.
@@ -249,7 +238,7 @@ class Episodes:
 
         forking = self._call(episode, self._ask(episode, branch, "fork"))
         try:
-            child.host, child.played, child.over = await _shared(forking)
+            child.host, child.played, child.over = await shared(forking)
         except asyncio.CancelledError:  # the fork was closed; its parent's call must go on
             self._run(self._unwanted(child, forking))
             raise
@@ -278,7 +267,7 @@ class Episodes:
     async def _ask(self, episode: ServedEpisode, call: Callable[[Host], Coroutine[Any, Any, Any]], verb: str) -> Any:
         async with episode.acting:
             if episode.opening is not None and not episode.opening.done():
-                await _shared(episode.opening)
+                await shared(episode.opening)
             if (host := episode.host) is None and episode.over:
                 raise RequestError("the episode has ended; start another one", code="conflict")
             if host is None:
@@ -342,16 +331,6 @@ class Episodes:
 def _refuse_ended(episode: ServedEpisode) -> None:
     if episode.over:
         raise RequestError("the episode has ended; start another one", code="conflict")
-
-
-async def _shared(task: asyncio.Task[T]) -> T:
-    """Wait for a shared task, which continues if this caller is cancelled."""
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        if task.cancelled():
-            raise RequestError("the episode was closed meanwhile", code="lost") from None
-        raise
 
 
 def _log(verb: str, error: BaseException) -> None:
