@@ -2,7 +2,7 @@
 
 The agent's image has the task's files and nothing else. Grading is that of the environment: only the files that
 ``CodeTask.taken`` names are used, in a separate verifier whose image has the checks and their expected values
-(``inside/grade.py``). Submitted code can read neither.
+(``inside/grade.py``). Submitted code cannot read these values; tests run in its process, and it can read those.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ...errors import TaskError, UsageError
@@ -30,6 +30,8 @@ BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 WORKDIR, LOGS = "/app", "/logs/verifier"
 INSIDE = Path(__file__).parent / "inside"
 DRIVER = Path(__file__).parents[1] / "code" / "inside" / "driver.py"
+COPY = f"COPY files {WORKDIR}\nRUN find {WORKDIR} -type f -exec chmod 644 {{}} +\n"
+"""The modes are those of ``start``, whatever the host's are, e.g. after a checkout with another umask."""
 TEST = "#!/bin/bash\nexec python3 -BEsS /tests/grade.py\n"
 PLAIN, PROGRAM = 0o644, 0o755
 TOML = """\
@@ -90,6 +92,9 @@ def unexportable(task: CodeTask) -> str:
         return "its tests need libraries from this machine"
     if task.languages:
         return "its files are limited to a language that only Turnwise can check"
+    paths = {*task.files, *task.databases, *task.originals, *task.hidden, *task.solution.files, *task.taken}
+    if outside := sorted(path for path in paths if PurePosixPath(path).is_absolute() or ".." in path.split("/")):
+        return f"{outside[0]!r} leads out of its folder"
     kinds = {type(check).__name__ for check in task.checks if not isinstance(check, ValueCheck | TestCheck | FileCheck)}
     return f"only Turnwise can make its checks ({', '.join(sorted(kinds))})" if kinds else ""
 
@@ -128,7 +133,7 @@ def write_task(
     written = {
         "task.toml": toml.encode(),
         "instruction.md": (task.prompt + "\n" + RULES.format(workdir=WORKDIR)).encode(),
-        "environment/Dockerfile": (image + f"COPY files {WORKDIR}\n" * bool(files)).encode(),
+        "environment/Dockerfile": (image + COPY * bool(files)).encode(),
         **{f"environment/files/{path}": content for path, content in files.items()},
         "tests/Dockerfile": f"{image}COPY . /tests\n".encode(),
         "tests/test.sh": TEST.encode(),

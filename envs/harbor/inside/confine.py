@@ -52,12 +52,14 @@ def confine(closed: frozenset[str]) -> None:
         os.setgroups([])
         os.setgid(OTHER)
         os.setuid(OTHER)
+    if libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "cannot keep submitted code from setuid programs")
     if not version():
         return
     rules = ruleset()
     for name in sorted(set(os.listdir("/")) - closed):
         allow(rules, f"/{name}")
-    if libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0) or libc.syscall(RESTRICT, rules, 0):
+    if libc.syscall(RESTRICT, rules, 0):
         raise OSError(ctypes.get_errno(), "cannot restrict the program that runs submitted code")
     os.close(rules)
 

@@ -42,6 +42,7 @@ def main() -> None:
         task = json.load(file)
     if os.getuid() and not confine.version():
         sys.exit(UNPROTECTED)
+    os.umask(0o022)
     if not os.getuid():
         os.chmod(HERE, 0o700)
     confine.guard_self()
@@ -147,15 +148,22 @@ def run(checks: list[dict[str, Any]], task: dict[str, Any], found: Entries) -> l
 
 
 def fill(scratch: str, taken: Entries) -> None:
-    """Write the taken files, the task's own over them, and the driver into a folder of the user that runs them."""
+    """Write the taken files, the task's own over them, and the driver into a folder for the user that runs them.
+
+    As root, the task's files stay root's, and folders are sticky: submitted code adds files and replaces only its own.
+    """
     own = {path: one for path, one in entries(os.path.join(HERE, "files")).items() if one["kind"] == "file"}
     for path, one in {**taken, **own}.items():
         put(os.path.join(scratch, path), content(one) or b"")
     for name in ("driver.py", "canonical.py"):
         shutil.copyfile(os.path.join(HERE, name), prepared(os.path.join(scratch, PLACE, name)))
     if not os.getuid():
-        for path in [scratch, *(one["path"] for one in entries(scratch).values())]:
-            os.chown(path, confine.OTHER, confine.OTHER)
+        os.chmod(scratch, 0o1777)
+        for path, one in entries(scratch).items():
+            if one["kind"] == "directory":
+                os.chmod(one["path"], 0o1777)
+            elif path in taken and path not in own:
+                os.chown(one["path"], confine.OTHER, confine.OTHER)
 
 
 def put(path: str, data: bytes) -> None:

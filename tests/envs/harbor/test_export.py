@@ -106,6 +106,28 @@ class World:
         return self.folder
 
 
+def test_modes_in_the_image_do_not_depend_on_the_checkout(tmp_path: Path) -> None:
+    folder, _ = exported(tmp_path / "task", SHELL)
+    told = json.loads((folder / "tests" / "task.json").read_text())
+    assert {each["mode"] for each in told["start"].values()} == {0o644}
+    *_, last = (folder / "environment" / "Dockerfile").read_text().splitlines()
+    words = last.removeprefix("RUN ").replace(WORKDIR, str(folder / "environment" / "files"))
+    for file in (folder / "environment" / "files").rglob("*"):
+        file.chmod(0o775 if file.is_dir() else 0o664)
+    subprocess.run(["sh", "-c", words], check=True)
+    modes = {file.stat().st_mode & 0o777 for file in (folder / "environment" / "files").rglob("*") if file.is_file()}
+    assert modes == {0o644}
+
+
+@pytest.mark.parametrize("path", ["../../../escaped.txt", "/etc/escaped.txt", "a/../../b"])
+@pytest.mark.parametrize("field", ["files", "originals", "hidden", "solution", "databases"])
+def test_a_path_that_leads_out_of_the_task_is_refused(field: str, path: str) -> None:
+    value: Any = Attempt(files={path: b""}) if field == "solution" else {path: "" if field == "databases" else b""}
+    fields: dict[str, Any] = {"files": {}, "solution": Attempt(), field: value}
+    task = CodeTask("Write x.", checks=(ValueCheck("value", (case("x", 1),)),), **fields)
+    assert unexportable(task) == f"{path!r} leads out of its folder"
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     """A folder for a task."""
