@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,10 @@ def graded(folder: Path, attempt: Attempt) -> float | None:
         subprocess.run(["rm", "-rf", made], check=True)
     subprocess.run(["cp", "-r", folder / "environment" / "files", work], check=True)
     logs.mkdir()
+    logs.chmod(0o777)
+    temporary = Path(tempfile.gettempdir())
+    for parent in (each for each in (folder, *folder.parents) if temporary in each.parents):
+        parent.chmod(0o755)  # what keeps others out is the grader's, and not that of pytest's folders
     for path, content in attempt.files.items():
         (work / path).parent.mkdir(parents=True, exist_ok=True)
         (work / path).write_bytes(content)
