@@ -2,7 +2,8 @@
 
 The agent's image has the task's files and nothing else. Grading is that of the environment: only the files that
 ``CodeTask.taken`` names are used, in a separate verifier whose image has the checks and their expected values
-(``inside/grade.py``). Submitted code can read neither.
+(``inside/grade.py``). Submitted code cannot read the expected values; files that the task's unit tests and hidden
+modules need lie beside it while it is graded, as in the environment.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ...errors import TaskError, UsageError
@@ -27,6 +28,11 @@ from ..code.grading import Bounds
 
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 """Base image unless another is named: it has this Python, which computed the expected values."""
+COPY = """\
+COPY files {workdir}
+RUN find {workdir} -type f -exec chmod {mode:o} {{}} +
+"""
+"""Copy the task's files; their modes on the host depend on its umask, and the grading compares modes."""
 WORKDIR, LOGS = "/app", "/logs/verifier"
 INSIDE = Path(__file__).parent / "inside"
 DRIVER = Path(__file__).parents[1] / "code" / "inside" / "driver.py"
@@ -86,6 +92,9 @@ def code_env(env: TurnEnv, id: str) -> CodeEnv:
 
 def unexportable(task: CodeTask) -> str:
     """Return why a task cannot be exported; empty if it can."""
+    paths = [*task.files, *task.databases, *task.originals, *task.hidden, *task.solution.files, *task.taken]
+    if outside := [path for path in paths if path.startswith("/") or ".." in PurePosixPath(path).parts]:
+        return f"{outside[0]!r} leads out of the working directory"
     if task.libraries is not None:
         return "its tests need libraries from this machine"
     if task.languages:
@@ -128,7 +137,7 @@ def write_task(
     written = {
         "task.toml": toml.encode(),
         "instruction.md": (task.prompt + "\n" + RULES.format(workdir=WORKDIR)).encode(),
-        "environment/Dockerfile": (image + f"COPY files {WORKDIR}\n" * bool(files)).encode(),
+        "environment/Dockerfile": (image + COPY.format(workdir=WORKDIR, mode=PLAIN) * bool(files)).encode(),
         **{f"environment/files/{path}": content for path, content in files.items()},
         "tests/Dockerfile": f"{image}COPY . /tests\n".encode(),
         "tests/test.sh": TEST.encode(),

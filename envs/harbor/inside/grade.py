@@ -147,15 +147,23 @@ def run(checks: list[dict[str, Any]], task: dict[str, Any], found: Entries) -> l
 
 
 def fill(scratch: str, taken: Entries) -> None:
-    """Write the taken files, the task's own over them, and the driver into a folder of the user that runs them."""
+    """Write the taken files, the task's own over them, and the driver into a folder.
+
+    As root, only the taken files belong to the user that runs them. The folders are writable, but sticky, so that the
+    task's own files can be neither changed nor replaced.
+    """
     own = {path: one for path, one in entries(os.path.join(HERE, "files")).items() if one["kind"] == "file"}
     for path, one in {**taken, **own}.items():
         put(os.path.join(scratch, path), content(one) or b"")
     for name in ("driver.py", "canonical.py"):
         shutil.copyfile(os.path.join(HERE, name), prepared(os.path.join(scratch, PLACE, name)))
     if not os.getuid():
-        for path in [scratch, *(one["path"] for one in entries(scratch).values())]:
-            os.chown(path, confine.OTHER, confine.OTHER)
+        os.chmod(scratch, 0o1777)
+        for path, one in entries(scratch).items():
+            os.chmod(one["path"], 0o1777 if one["kind"] == "directory" else 0o644)
+            if path in taken and path not in own:
+                os.chown(one["path"], confine.OTHER, confine.OTHER)
+        os.chmod(os.path.join(scratch, PLACE), 0o755)
 
 
 def put(path: str, data: bytes) -> None:
