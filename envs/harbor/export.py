@@ -2,7 +2,8 @@
 
 The agent's image has the task's files and nothing else. Grading is that of the environment: only the files that
 ``CodeTask.taken`` names are used, in a separate verifier whose image has the checks and their expected values
-(``inside/grade.py``). Submitted code cannot read these values; tests run in its process, and it can read those.
+(``inside/grade.py``). Submitted code cannot read the expected values; files that the task's unit tests and hidden
+modules need lie beside it while it is graded, as in the environment.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from ..code.grading import Bounds
 
 BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 """Base image unless another is named: it has this Python, which computed the expected values."""
+COPY = """\
+COPY files {workdir}
+RUN find {workdir} -type f -exec chmod {mode:o} {{}} +
+"""
+"""Copy the task's files; their modes on the host depend on its umask, and the grading compares modes."""
 WORKDIR, LOGS = "/app", "/logs/verifier"
 INSIDE = Path(__file__).parent / "inside"
 DRIVER = Path(__file__).parents[1] / "code" / "inside" / "driver.py"
-COPY = f"COPY files {WORKDIR}\nRUN find {WORKDIR} -type f -exec chmod 644 {{}} +\n"
-"""The modes are those of ``start``, whatever the host's are, e.g. after a checkout with another umask."""
 TEST = "#!/bin/bash\nexec python3 -BEsS /tests/grade.py\n"
 PLAIN, PROGRAM = 0o644, 0o755
 TOML = """\
@@ -88,13 +92,13 @@ def code_env(env: TurnEnv, id: str) -> CodeEnv:
 
 def unexportable(task: CodeTask) -> str:
     """Return why a task cannot be exported; empty if it can."""
+    paths = [*task.files, *task.databases, *task.originals, *task.hidden, *task.solution.files, *task.taken]
+    if outside := [path for path in paths if path.startswith("/") or ".." in PurePosixPath(path).parts]:
+        return f"{outside[0]!r} leads out of the working directory"
     if task.libraries is not None:
         return "its tests need libraries from this machine"
     if task.languages:
         return "its files are limited to a language that only Turnwise can check"
-    paths = {*task.files, *task.databases, *task.originals, *task.hidden, *task.solution.files, *task.taken}
-    if outside := sorted(path for path in paths if PurePosixPath(path).is_absolute() or ".." in path.split("/")):
-        return f"{outside[0]!r} leads out of its folder"
     kinds = {type(check).__name__ for check in task.checks if not isinstance(check, ValueCheck | TestCheck | FileCheck)}
     return f"only Turnwise can make its checks ({', '.join(sorted(kinds))})" if kinds else ""
 
@@ -133,7 +137,7 @@ def write_task(
     written = {
         "task.toml": toml.encode(),
         "instruction.md": (task.prompt + "\n" + RULES.format(workdir=WORKDIR)).encode(),
-        "environment/Dockerfile": (image + COPY * bool(files)).encode(),
+        "environment/Dockerfile": (image + COPY.format(workdir=WORKDIR, mode=PLAIN) * bool(files)).encode(),
         **{f"environment/files/{path}": content for path, content in files.items()},
         "tests/Dockerfile": f"{image}COPY . /tests\n".encode(),
         "tests/test.sh": TEST.encode(),

@@ -1,4 +1,4 @@
-"""Confine the program that runs submitted code: it can read neither the tests nor the rewards, and stops no one else.
+"""Confine the program that runs submitted code: it can read neither ``/tests`` nor the rewards, and stops no one else.
 
 As root, it becomes another user, to whom ``/tests`` is closed. Where the kernel has Landlock (Linux 5.13 or newer), it
 also loses access to the folders that are named, and to the memory of processes outside. From Linux 6.12 on, it cannot
@@ -53,7 +53,7 @@ def confine(closed: frozenset[str]) -> None:
         os.setgid(OTHER)
         os.setuid(OTHER)
     if libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "cannot keep submitted code from setuid programs")
+        raise OSError(ctypes.get_errno(), "cannot keep submitted code from gaining privileges")
     if not version():
         return
     rules = ruleset()

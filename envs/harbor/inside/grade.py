@@ -42,7 +42,6 @@ def main() -> None:
         task = json.load(file)
     if os.getuid() and not confine.version():
         sys.exit(UNPROTECTED)
-    os.umask(0o022)
     if not os.getuid():
         os.chmod(HERE, 0o700)
     confine.guard_self()
@@ -148,9 +147,10 @@ def run(checks: list[dict[str, Any]], task: dict[str, Any], found: Entries) -> l
 
 
 def fill(scratch: str, taken: Entries) -> None:
-    """Write the taken files, the task's own over them, and the driver into a folder for the user that runs them.
+    """Write the taken files, the task's own over them, and the driver into a folder.
 
-    As root, the task's files stay root's, and folders are sticky: submitted code adds files and replaces only its own.
+    As root, only the taken files belong to the user that runs them. The folders are writable, but sticky, so that the
+    task's own files can be neither changed nor replaced.
     """
     own = {path: one for path, one in entries(os.path.join(HERE, "files")).items() if one["kind"] == "file"}
     for path, one in {**taken, **own}.items():
@@ -160,10 +160,10 @@ def fill(scratch: str, taken: Entries) -> None:
     if not os.getuid():
         os.chmod(scratch, 0o1777)
         for path, one in entries(scratch).items():
-            if one["kind"] == "directory":
-                os.chmod(one["path"], 0o1777)
-            elif path in taken and path not in own:
+            os.chmod(one["path"], 0o1777 if one["kind"] == "directory" else 0o644)
+            if path in taken and path not in own:
                 os.chown(one["path"], confine.OTHER, confine.OTHER)
+        os.chmod(os.path.join(scratch, PLACE), 0o755)
 
 
 def put(path: str, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -20,7 +21,7 @@ from turnwise.envs.code.answers import SUBMIT, actions_of
 from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.harbor.export import WORKDIR, code_env, unexportable, write_task
 from turnwise.envs.harbor.task import read_task
-from turnwise.errors import UsageError
+from turnwise.errors import TaskError, UsageError
 from turnwise.tasks.code.task import Attempt, CodeTask, FileCheck, TestCheck, ValueCheck, case
 
 REPAIR, SYNTHESIS = "turnwise/CodeRepair-v3", "turnwise/CodeSynthesis-v1"
@@ -39,17 +40,21 @@ def exported(folder: Path, id: str, level: int = 1, seed: int = 0) -> tuple[Path
     return folder, task
 
 
-def graded(folder: Path, attempt: Attempt) -> float | None:
-    """Let an attempt work on the files of an exported task, and grade them outside of a container."""
+def graded(folder: Path, attempt: Attempt, user: int | None = None) -> float | None:
+    """Let an attempt work on the files of an exported task, and grade them outside of a container.
+
+    The files have the modes of a clone with umask 002, and everything can be read, except for what grading protects.
+    """
     work, logs = folder / "work", folder / "logs"
     for made in (work, logs):
         subprocess.run(["rm", "-rf", made], check=True)
     subprocess.run(["cp", "-r", folder / "environment" / "files", work], check=True)
     logs.mkdir()
+    subprocess.run(["chmod", "-R", "a+rX,g+w", folder], check=True)
     logs.chmod(0o777)
-    temporary = Path(tempfile.gettempdir())
-    for parent in (each for each in (folder, *folder.parents) if temporary in each.parents):
-        parent.chmod(0o755)  # what keeps others out is the grader's, and not that of pytest's folders
+    for line in (folder / "environment" / "Dockerfile").read_text().splitlines():
+        if line.startswith("RUN "):
+            subprocess.run(["sh", "-c", line[4:].replace(WORKDIR, str(work))], check=True)
     for path, content in attempt.files.items():
         (work / path).parent.mkdir(parents=True, exist_ok=True)
         (work / path).write_bytes(content)
@@ -57,7 +62,8 @@ def graded(folder: Path, attempt: Attempt) -> float | None:
         subprocess.run(["sh", "-c", command], cwd=work, capture_output=True, check=False)
     told = folder / "tests" / "task.json"
     told.write_text(json.dumps({**json.loads(told.read_text()), "workdir": str(work), "logs": str(logs)}))
-    subprocess.run([PYTHON, "-BEsS", folder / "tests" / "grade.py"], check=True, stdout=subprocess.DEVNULL, timeout=90)
+    command = [PYTHON, "-BEsS", folder / "tests" / "grade.py"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=90, user=user, cwd="/")
     return float(json.loads((logs / "reward.json").read_text())["reward"])
 
 
@@ -111,32 +117,12 @@ class World:
         return self.folder
 
 
-def test_modes_in_the_image_do_not_depend_on_the_checkout(tmp_path: Path) -> None:
-    folder, _ = exported(tmp_path / "task", SHELL)
-    told = json.loads((folder / "tests" / "task.json").read_text())
-    assert {each["mode"] for each in told["start"].values()} == {0o644}
-    *_, last = (folder / "environment" / "Dockerfile").read_text().splitlines()
-    words = last.removeprefix("RUN ").replace(WORKDIR, str(folder / "environment" / "files"))
-    for file in (folder / "environment" / "files").rglob("*"):
-        file.chmod(0o775 if file.is_dir() else 0o664)
-    subprocess.run(["sh", "-c", words], check=True)
-    modes = {file.stat().st_mode & 0o777 for file in (folder / "environment" / "files").rglob("*") if file.is_file()}
-    assert modes == {0o644}
-
-
-@pytest.mark.parametrize("path", ["../../../escaped.txt", "/etc/escaped.txt", "a/../../b"])
-@pytest.mark.parametrize("field", ["files", "originals", "hidden", "solution", "databases"])
-def test_a_path_that_leads_out_of_the_task_is_refused(field: str, path: str) -> None:
-    value: Any = Attempt(files={path: b""}) if field == "solution" else {path: "" if field == "databases" else b""}
-    fields: dict[str, Any] = {"files": {}, "solution": Attempt(), field: value}
-    task = CodeTask("Write x.", checks=(ValueCheck("value", (case("x", 1),)),), **fields)
-    assert unexportable(task) == f"{path!r} leads out of its folder"
-
-
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    """A folder for a task."""
-    return World(tmp_path / "task")
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A folder for a task that every user can reach, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(dir=getattr(request, "param", "/tmp"), prefix="turnwise-export-") as folder:
+        os.chmod(folder, 0o755)
+        yield World(Path(folder) / "task")
 
 
 def test_partial_credit_is_that_of_the_checks(world: World) -> None:
@@ -154,10 +140,47 @@ def test_partial_credit_is_that_of_the_checks(world: World) -> None:
     assert graded(folder, Attempt({"solution.py": b"x = 1\n", "note.txt": b"1\n"})) == 1
 
 
-def test_submitted_code_reads_no_check_and_no_other_process(world: World) -> None:
+LANDLOCK = "import confine, sys; sys.exit(not confine.version())"
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can run submitted code as another user")
+
+
+@pytest.mark.parametrize(
+    ("world", "user"), [pytest.param("/tmp", None, marks=needs_root), ("/var/tmp", 65534)], indirect=["world"]
+)
+def test_submitted_code_reads_no_check_and_no_other_process(world: World, user: int | None) -> None:
+    # Landlock leaves /tmp open, so there only the other user protects the tests; with one user only Landlock does
     folder = world.write(ValueCheck("value", (case("x", 1), case("look()", []))))
+    if user and subprocess.run([PYTHON, "-c", LANDLOCK], cwd=folder / "tests", check=False).returncode:
+        pytest.skip("NOT TESTED: this kernel has no Landlock")
     source = SECRETS.format(tests=folder / "tests")
-    assert graded(folder, Attempt({"solution.py": f"x = 1\n{source}".encode()})) == 1
+    attempt = Attempt({"solution.py": f"x = 1\n{source}".encode()})
+    assert graded(folder, attempt, user=user if os.getuid() == 0 else None) == 1
+
+
+@needs_root
+def test_submitted_code_cannot_replace_the_tests(world: World) -> None:
+    checks = [TestCheck(name, (f"test_{name}.py::test_x",)) for name in "ab"]
+    test = b"def test_x():\n    from solution import x\n    assert x == 1\n"
+    folder = world.write(*checks, originals={"test_a.py": test, "test_b.py": test})
+    source = "import os\ntry: os.unlink('test_b.py')\nexcept OSError: pass\n"
+    source += "try: open('test_b.py', 'w').write('def test_x(): pass')\nexcept OSError: pass\nx = 0\n"
+    assert graded(folder, Attempt({"solution.py": source.encode()})) == 0
+
+
+def test_submitted_code_gains_no_privileges_without_landlock(world: World) -> None:
+    folder = world.write(ValueCheck("value", (case("x", 1),)))
+    program = "import confine; confine.version = lambda: 0; confine.confine(frozenset())"
+    program += "; print(open('/proc/self/status').read())"
+    words = [PYTHON, "-c", program]
+    run = subprocess.run(words, cwd=folder / "tests", capture_output=True, text=True, check=True)
+    assert "NoNewPrivs:\t1" in run.stdout
+
+
+@pytest.mark.parametrize("path", ["../escaped.txt", "/escaped.txt", "a/../../escaped.txt"])
+@pytest.mark.parametrize("where", ["files", "originals", "hidden"])
+def test_no_file_leads_out_of_its_folder(world: World, where: str, path: str) -> None:
+    with pytest.raises(TaskError, match="leads out of"):
+        world.write(ValueCheck("value", (case("x", 1),)), **{where: {path: b""}})
 
 
 @pytest.mark.slow
