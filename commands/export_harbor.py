@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,8 @@ from ..errors import UsageError
 from ..evals.settings import EvalConfig
 from .completion import environment_ids
 from .terminal import remark
+
+IMAGE = re.compile(r"[a-zA-Z0-9][\w.:/@-]*", re.ASCII)
 
 
 def export_harbor(
@@ -47,10 +50,12 @@ def export_harbor(
 
         turnwise export-harbor turnwise/CodeRepair-v3 --out repairs -n 20
 
-        turnwise export-harbor turnwise/CodeSynthesis-v0 --split train --level 1,2 -n 100 env_kwargs.partial=true
+        turnwise export-harbor turnwise/CodeSynthesis-v1 --split train --level 1,2 -n 100 env_kwargs.partial=true
     """
     if wrong := [word for word in words or () if not word.startswith("env_kwargs.")]:
         raise UsageError(f"{wrong[0]!r} is not an argument of the environment; write env_kwargs.KEY=VALUE")
+    if not IMAGE.fullmatch(base):
+        raise UsageError(f"--base {base!r} is not the name of a Docker image; write it as in python:3.12-slim")
     id = environment(env)
     given = {"env": id, "policy": "oracle", "n": n, "splits": split, "levels": level, "seed": seed}
     overrides = [f"{key}={value}" for key, value in given.items() if value != ""]
@@ -69,10 +74,15 @@ def export_harbor(
         arguments = json.dumps(settings.env_kwargs)
         for number, (task, spec) in enumerate(zip(tasks, sample.tasks, strict=True)):
             name = f"{number:05}-{spec.split}-level{spec.level}-{slug(spec.template)}"
-            write_task(folder / name, task, spec, inner, environment=id, arguments=arguments, base=base)
+            try:
+                write_task(folder / name, task, spec, inner, environment=id, arguments=arguments, base=base)
+            except OSError as error:
+                raise UsageError(
+                    f"cannot write to {folder}: {error.strerror}; name another folder with --out"
+                ) from None
     finally:
         made.close()
     for note in sample.notes:
         remark().print(note, markup=False)
-    remark().print(f"{len(tasks)} tasks written", markup=False)
+    remark().print(f"{len(tasks)} task{'s' * (len(tasks) != 1)} written", markup=False)
     typer.echo(folder)

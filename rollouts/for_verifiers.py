@@ -19,6 +19,7 @@ from ..envs.base import TurnEnv
 from ..envs.messages import Action, Message, TextPart
 from ..envs.registry import make
 from ..errors import UsageError
+from ..tasks.family import TaskFamily
 from ..tasks.spec import Split, TaskSpec
 
 REWARD = "turnwise"
@@ -88,6 +89,22 @@ class Play:
         return _text(observation.messages)
 
 
+def _family(
+    id: str, kwargs: dict[str, Any], count: int | None, split: Split | str, level: int | None, parser: str
+) -> TaskFamily[Any]:
+    """Return the family of an environment, for which all arguments fit."""
+    if count is not None and count < 1:
+        raise UsageError(f"count is {count}; it must be at least 1")
+    env = make(id, **kwargs)
+    try:
+        family = env.tasks()
+        family.spec(0, split=split, level=family.usual[0] if level is None else level)
+        parser_for(parser, [tool.to_json() for tool in env.tools])
+    finally:
+        env.close()
+    return family
+
+
 def verifiers_taskset(
     id: str,
     *,
@@ -112,16 +129,14 @@ def verifiers_taskset(
 
     Raises:
         UsageError: verifiers is not installed, or an argument does not fit.
+        TaskError: there is no such split or level.
         UnknownEnvironmentError: there is no such environment.
     """
     try:
         import verifiers.v1 as vf
     except ModuleNotFoundError:
         raise UsageError("verifiers_taskset needs verifiers: pip install verifiers==0.4.0") from None
-    env = make(id, **kwargs)
-    family = env.tasks()
-    parser_for(parser, [tool.to_json() for tool in env.tools])
-    env.close()
+    family = _family(id, kwargs, count, split, level, parser)
     most = family.seeds if count is None else count
 
     class Data(vf.TaskData):  # type: ignore[misc]

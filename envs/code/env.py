@@ -111,6 +111,9 @@ class CodeEnv(Workbench[CodeTask]):
     ) -> None:
         if actions not in OFFERED:
             raise UsageError(f"unknown actions {actions!r} for a code environment; choose one of {', '.join(OFFERED)}")
+        for name, given in (("partial", partial), ("progress", progress)):
+            if not isinstance(given, bool):  # "no" would count as true
+                raise UsageError(f"{name} is {given!r}; write true or false")
         self.sandbox, self.how, self.partial, self.seconds = sandbox, actions, partial, seconds
         self.limits = spec_for(sandbox, relaxed)
         self.trial_seconds, self.grading_seconds = trial_seconds, grading_seconds

@@ -12,15 +12,17 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from turnwise.envs import trl_rows
-from turnwise.errors import UsageError
+from turnwise.errors import TurnwiseError, UsageError
 from turnwise.evals.audit.logs import find_logs
 from turnwise.rollouts import verifiers_taskset
 from turnwise.rollouts.for_verifiers import Play
@@ -114,6 +116,19 @@ def test_a_model_that_stops_is_judged_as_at_the_turn_limit(env_id: str) -> None:
 def test_an_environment_that_fails_raises(env_id: str) -> None:
     with pytest.raises(RuntimeError, match="the safe is broken"):
         played(env_id, 1, call(8))
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [({"split": "tset"}, "unknown task split 'tset'"), ({"count": 0}, "count is 0"), ({"level": 99}, "no level 99")],
+)
+def test_what_does_not_fit_is_refused_when_the_plugin_is_made(
+    monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], says: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "verifiers", ModuleType("verifiers"))
+    monkeypatch.setitem(sys.modules, "verifiers.v1", ModuleType("verifiers.v1"))
+    with pytest.raises(TurnwiseError, match=says):
+        verifiers_taskset("turnwise/Maze-v0", **fields)
 
 
 def test_without_verifiers_one_line_says_what_to_install() -> None:

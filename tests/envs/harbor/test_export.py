@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -62,8 +63,8 @@ def graded(folder: Path, attempt: Attempt, user: int | None = None) -> float | N
         subprocess.run(["sh", "-c", command], cwd=work, capture_output=True, check=False)
     told = folder / "tests" / "task.json"
     told.write_text(json.dumps({**json.loads(told.read_text()), "workdir": str(work), "logs": str(logs)}))
-    command = [PYTHON, "-BEsS", folder / "tests" / "grade.py"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=90, user=user, cwd="/")
+    grading = [PYTHON, "-BEsS", str(folder / "tests" / "grade.py")]
+    subprocess.run(grading, check=True, stdout=subprocess.DEVNULL, timeout=90, user=user, cwd="/")
     return float(json.loads((logs / "reward.json").read_text())["reward"])
 
 
@@ -181,6 +182,31 @@ def test_submitted_code_gains_no_privileges_without_landlock(world: World) -> No
 def test_no_file_leads_out_of_its_folder(world: World, where: str, path: str) -> None:
     with pytest.raises(TaskError, match="leads out of"):
         world.write(ValueCheck("value", (case("x", 1),)), **{where: {path: b""}})
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--base", ""], "--base '' is not the name of a Docker image"),
+        (["--base", "ubuntu:24.04\nRUN x"], "is not the name of a Docker image"),
+        (["--out", "/proc/x"], "cannot write to /proc/x"),
+        (["env_kwargs.partial=maybe"], "partial is 'maybe'; write true or false"),
+    ],
+)
+def test_wrong_options_are_refused(
+    words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = CliRunner().invoke(build_app(), ["export-harbor", REPAIR, "-n", "1", "--out", "/proc/y", *words])
+    assert isinstance(ran.exception, UsageError), ran.output
+    assert says in str(ran.exception)
+
+
+def test_the_examples_of_the_command_exist() -> None:
+    text = CliRunner().invoke(build_app(), ["export-harbor", "--help"]).output
+    ids = set(re.findall(r"turnwise/\w+-v\d+", text))
+    assert len(ids) == 2
+    assert all(tw.make(id) for id in ids)
 
 
 @pytest.mark.slow

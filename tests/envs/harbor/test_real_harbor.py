@@ -49,7 +49,21 @@ def played(folder: Path, agent: str, out: Path) -> float:
     (programs / "podman").chmod(0o755)
     env = {**os.environ, "PATH": f"{programs}:{python.parent}:{os.environ['PATH']}", "HOME": str(out)}
     env.pop("PYTHONPATH", None)
-    words = ["run", "-p", folder, "-a", agent, "-e", "podman", "-o", out / "jobs", "--job-name", "job", "-y", "-q"]
+    words: list[str | Path] = [
+        "run",
+        "-p",
+        folder,
+        "-a",
+        agent,
+        "-e",
+        "podman",
+        "-o",
+        out / "jobs",
+        "--job-name",
+        "job",
+        "-y",
+        "-q",
+    ]
     command = [python.with_name("harbor"), *words]
     ran = subprocess.run(command, env=env, cwd=out, capture_output=True, text=True, timeout=400, check=False)
     (result,) = (out / "jobs" / "job").glob("*/result.json")
