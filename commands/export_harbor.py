@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -52,15 +53,9 @@ def export_harbor(
 
         turnwise export-harbor turnwise/CodeSynthesis-v1 --split train --level 1,2 -n 100 env_kwargs.partial=true
     """
-    if wrong := [word for word in words or () if not word.startswith("env_kwargs.")]:
-        raise UsageError(f"{wrong[0]!r} is not an argument of the environment; write env_kwargs.KEY=VALUE")
-    if not IMAGE.fullmatch(base):
-        raise UsageError(f"--base {base!r} is not the name of a Docker image; write it as in python:3.12-slim")
     id = environment(env)
     given = {"env": id, "policy": "oracle", "n": n, "splits": split, "levels": level, "seed": seed}
-    overrides = [f"{key}={value}" for key, value in given.items() if value != ""]
-    settings = load_config(EvalConfig, None, [*overrides, *(words or ())])
-    folder = out or Path(f"harbor-{slug(id)}")
+    settings, folder = _settings(given, words or (), base), out or Path(f"harbor-{slug(id)}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists; name another folder with --out, or remove it")
     made = make(id, **settings.env_kwargs)
@@ -86,3 +81,12 @@ def export_harbor(
         remark().print(note, markup=False)
     remark().print(f"{len(tasks)} task{'s' * (len(tasks) != 1)} written", markup=False)
     typer.echo(folder)
+
+
+def _settings(given: Mapping[str, object], words: Sequence[str], base: str) -> EvalConfig:
+    """Return the evaluation whose tasks are exported."""
+    if wrong := [word for word in words if not word.startswith("env_kwargs.")]:
+        raise UsageError(f"{wrong[0]!r} is not an argument of the environment; write env_kwargs.KEY=VALUE")
+    if not IMAGE.fullmatch(base):
+        raise UsageError(f"--base {base!r} is not the name of a Docker image; write it as in python:3.12-slim")
+    return load_config(EvalConfig, None, [*(f"{key}={value}" for key, value in given.items() if value != ""), *words])
