@@ -46,7 +46,8 @@ CLONE = [
     "demonstrations.skills=[0.35]",
 ]
 LOOP = ["loop", *MAZE, "keep_episodes=all", "tasks_per_step=2", "group_size=3"]
-PATIENCE = 600
+PATIENCE = 3600
+"""Seconds until a process counts as broken."""
 
 
 def train(out: Path, *words: str) -> subprocess.Popen[bytes]:
