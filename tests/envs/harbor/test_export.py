@@ -94,9 +94,9 @@ def tries(what):
     except OSError as error:
         return type(error).__name__
 def look():
-    parent = os.getppid()
     found = [tries(lambda: open('{tests}/task.json').read()), tries(lambda: os.listdir('{tests}'))]
-    for number in range(2, parent):
+    number = os.getppid()  # the driver, which has this user; above it is the grader
+    while (number := int(open(f'/proc/{{number}}/stat').read().rpartition(')')[2].split()[1])) > 1:
         found.append(tries(lambda: open(f'/proc/{{number}}/mem', 'r+b').close()))
     return [each for each in found if each not in ('PermissionError', 'FileNotFoundError', 'ProcessLookupError')]
 """
