@@ -12,7 +12,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 from functools import partial
 from typing import Any, Self
 
@@ -24,9 +23,9 @@ from ..envs.harbor.address import is_harbor
 from ..envs.registry import Entry, make, register
 from ..envs.tools import Tool
 from ..errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
+from .child_command import child_command
 from .hosts import CLOSING_GRACE, Build, Host
 
-CHILD = "import sys; sys.path[:] = {path!r}; from turnwise.rollouts.host_child import main; main({fd})"
 HEADER = struct.Struct("!Q")
 
 
@@ -160,8 +159,8 @@ class Child:
 
 
 def _spawn(fd: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", CHILD.format(path=sys.path, fd=fd)]
     stderr = 2  # keep an environment's prints out of a command's results
+    command = child_command("rollouts.host_child", fd)
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, pass_fds=(fd,))
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
+from ..rollouts.child_command import child_command
 from .episode_index import Snapshot
 from .part_texts import PartTexts
 from .searcher import Part, Searcher
 
-CHILD = "import sys; sys.path[:] = {path!r}; from turnwise.view.text_worker import main; main()"
 NICENESS = 19
 """Priority of the process: what is watched is often a training run on this machine."""
 WORTH = 64
@@ -42,12 +41,8 @@ class Job:
         self.searcher, self.parts = searcher, parts
         self.done = 0
         """Number of parts that are dealt with."""
-        self.full = False
-        """Whether the index has grown beyond ``MOST``."""
-        path = [each for each in sys.path if isinstance(each, str)]
-        command = [sys.executable, "-c", CHILD.format(path=path)]
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-        self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere)
+        self._child = subprocess.Popen(child_command("view.text_worker"), stdin=pipe, stdout=pipe, stderr=nowhere)
         os.setpriority(os.PRIO_PROCESS, self._child.pid, NICENESS)  # before it has threads, which inherit it
         self._thread = threading.Thread(target=self._work, name="turnwise-texts", daemon=True)
         self._thread.start()
@@ -71,7 +66,6 @@ class Job:
                 if not self.searcher.has(part):
                     texts = _ask(part.file, child.stdin, child.stdout)
                     if texts is not None and self.searcher.add(part, texts) > MOST:
-                        self.full = True
                         return
                 self.done += 1
 
@@ -82,7 +76,6 @@ class BackgroundIndexer:
     def __init__(self) -> None:
         self._job: Job | None = None
         self._offered: WeakKeyDictionary[Searcher, tuple[Path, ...]] = WeakKeyDictionary()
-        self._full: WeakSet[Searcher] = WeakSet()
         self._lock = threading.Lock()
 
     def offer(self, searcher: Searcher, snapshot: Snapshot) -> float | None:
@@ -99,9 +92,7 @@ class BackgroundIndexer:
             job = self._job if self._job is not None and self._job.alive else None
             if job is not None and job.searcher is searcher:
                 return job.done / len(job.parts)
-            if self._job is not None and self._job.full:
-                self._full.add(self._job.searcher)
-            if searcher in self._full or self._offered.get(searcher) is snapshot.files:
+            if self._offered.get(searcher) is snapshot.files or searcher.size > MOST:
                 return None
             parts = [part for part in searcher.unindexed(snapshot) if _size(part.file) <= LARGEST_PART]
             if len(parts) >= WORTH and job is not None:

@@ -96,6 +96,12 @@ class Searcher:
                         found.append(part)
         return found
 
+    @property
+    def size(self) -> int:
+        """Bytes of the index."""
+        with self._lock:
+            return self._opened().size
+
     def has(self, part: Part) -> bool:
         """Return whether the texts of a part are in the index."""
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from contextlib import suppress
 from io import BytesIO
@@ -120,7 +121,7 @@ def test_work_that_is_stopped_leaves_the_search_as_it_is(tmp_path: Path, monkeyp
 def test_a_process_that_ends_at_once_leaves_the_search_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background_index, "CHILD", "raise SystemExit  # {path}")
+    monkeypatch.setattr(background_index, "child_command", lambda _: [sys.executable, "-c", "raise SystemExit"])
     path, searcher = made(tmp_path / "s"), Searcher()
     assert indexed(BackgroundIndexer(), path, searcher)
     assert found(path, searcher) == {"e0", "e2", "e4"}
@@ -134,7 +135,7 @@ def test_what_is_large_is_left_to_searches(tmp_path: Path, monkeypatch: pytest.M
         return read_texts(file)
 
     monkeypatch.setattr(background_index, "_ask", ask)
-    monkeypatch.setattr(background_index, "CHILD", "input()  # {path}")
+    monkeypatch.setattr(background_index, "child_command", lambda _: [sys.executable, "-c", "input()"])
     for name, searches in (("LARGEST_PART", 0), ("MOST", 1)):
         with monkeypatch.context() as patched:
             patched.setattr(background_index, name, 1)

@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -22,12 +21,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...logs import masked, tell
+from ...rollouts.child_command import child_command
 from .settings import TrackerName, TrackingConfig
 from .tracker import TrackedRun
 
 LOG = logging.getLogger(__name__)
 
-CHILD = "import sys; sys.path[:] = {path!r}; from turnwise.trainers.tracking.child import main; main({name!r}, {wait})"
 FOLDER = "tracking"
 """Folder of logs and local files in a run's folder."""
 PACKAGES: Mapping[TrackerName, tuple[str, str]] = {
@@ -77,8 +76,7 @@ class TrackerProcess:
         if not _installed(module):
             self._warn(f"{module} is not installed: pip install 'turnwise[{extra}]'")
             return
-        path = [each for each in sys.path if isinstance(each, str)]  # Python ignores others, which have no literal
-        command = [sys.executable, "-c", CHILD.format(path=path, name=name, wait=patience)]
+        command = child_command("trainers.tracking.child", name, patience)
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
             with self._log.open("ab") as log:

@@ -155,7 +155,7 @@ def test_a_process_that_cannot_start_is_one_warning(
     tmp_path: Path, wandb: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     wandb(HANGS)
-    monkeypatch.setattr(tracking.sys, "executable", str(tmp_path / "none"))  # type: ignore[attr-defined]
+    monkeypatch.setattr("sys.executable", str(tmp_path / "none"))
     assert len(written(tmp_path / "run", TrackingConfig(to=["wandb"]))) == 3
     assert "FileNotFoundError" in warned(caplog)
 
