@@ -18,7 +18,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -31,6 +30,8 @@ from functools import partial
 from pathlib import Path
 
 from serve_load_client import Counts, load
+
+from turnwise.inference.serving.launch.ports import free_port
 
 THEIRS = """
 import sys
@@ -85,9 +86,7 @@ class Server:
     @contextlib.contextmanager
     def running(self, sessions: int) -> Iterator[tuple[int, int]]:
         """Run it for this number of sessions; yields port and process id."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         command = [word.replace("{port}", str(port)).replace("{sessions}", str(sessions)) for word in self.command]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
