@@ -187,7 +187,8 @@ def _explain(model: type[Config], problem: Any, path: Path | str | None, source:
     kind, context = problem["type"], problem.get("ctx", {})
     if kind.startswith("union_tag"):  # reported for the table, but about the setting that names its kind
         location = (*location, context["discriminator"].strip("'"))
-    key = ".".join(str(step) for step in location)
+    named = location[:-1] if location and isinstance(location[-1], int) else location  # an item of a list
+    key = ".".join(str(step) for step in named)
     over = any(key == word or key.startswith(f"{word}.") for word in typed)
     line = None if over or path is None else _line(source, location)
     where = f"{path}, line {line}: " if line else ""
@@ -196,6 +197,9 @@ def _explain(model: type[Config], problem: Any, path: Path | str | None, source:
     if kind == "union_tag_invalid":
         known = re.findall(r"'([^']*)'", context["expected_tags"])
         return f"{where}setting {key!r} cannot be {context['tag']!r}{_hint(context['tag'], known)}"
+    if kind in ("enum", "literal_error") and isinstance(problem["input"], str):
+        known = re.findall(r"'([^']*)'", context["expected"])
+        return f"{where}setting {key!r} cannot be {problem['input']!r}{_hint(problem['input'], known)}"
     if kind in ("missing", "union_tag_not_found"):
         return f"{where}setting {key!r} is missing"
     said = problem["msg"].removeprefix("Value error, ")

@@ -204,6 +204,8 @@ def main() -> None:
     parser.add_argument("--slow", type=int, nargs="*", default=[], help="sessions at a time with steps of a second")
     parser.add_argument("--slow-seconds", type=float, default=20.0, help="seconds of each load with steps of a second")
     chosen = parser.parse_args()
+    if chosen.openenv is not None and not chosen.openenv.is_file():
+        parser.error(f"--openenv: there is no Python at {chosen.openenv}")
     print("load average (1 min):", os.getloadavg()[0])
     print("| server | sessions | steps/s | median ms | p99 ms | % answered | µs of processor time per step |")
     print("|---|---|---|---|---|---|---|")

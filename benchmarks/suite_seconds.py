@@ -50,6 +50,10 @@ def main() -> None:
     parser.add_argument("--processor", action="store_true", help="processor seconds of tests and their ended children")
     parser.add_argument("--top", type=int, default=40)
     options = parser.parse_args()
+    if options.processor and options.by == "fixture":
+        parser.error("--by fixture has no processor seconds: they are recorded for whole tests")
+    if missing := [str(file) for file in options.files if not file.is_file()]:
+        parser.error(f"no such file: {', '.join(missing)}")
     groups = summed(read(options.files), options.by, options.processor)
     print(f"{sum(map(len, groups.values()))} in {sum(map(sum, groups.values())):.0f} s of test processes")
     for key, seconds in sorted(groups.items(), key=lambda pair: -sum(pair[1]))[: options.top]:

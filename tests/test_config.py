@@ -10,6 +10,7 @@ import pytest
 
 from turnwise.config import Config, load_config, merge_defaults
 from turnwise.errors import ConfigError
+from turnwise.tasks.spec import Split
 
 
 class Circle(Config):
@@ -53,8 +54,12 @@ class Drawing(Config):
 
 
 def said(path: Path | None, *words: str) -> str:
+    return said_of(Drawing, *words, path=path)
+
+
+def said_of(model: type[Config], *words: str, path: Path | None = None) -> str:
     with pytest.raises(ConfigError) as caught:
-        load_config(Drawing, path, words)
+        load_config(model, path, words)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -120,6 +125,28 @@ def test_keys_are_as_a_user_writes_them_whatever_setting_names_the_kind(words: l
     assert load_config(Playing, presets={"branching": {"strategy": "vine"}}).branching == Vine()
     merged = merge_defaults({"branching": {"store": "s"}}, {"branching": Vine()})
     assert Playing.model_validate(merged).branching == Vine(store="s")
+
+
+class Splits(Config):
+    """A list of choices."""
+
+    splits: tuple[Split, ...] = ()
+    """Splits."""
+    order: Literal["random", "fixed"] = "random"
+    """Their order."""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["splits=['train', 'test_idd']"], "setting 'splits' cannot be 'test_idd'; did you mean 'test_iid'"),
+        (["splits=['wide']"], "setting 'splits' cannot be 'wide'; choose from train, dev, test_iid,"),
+        (["order=fixd"], "setting 'order' cannot be 'fixd'; did you mean 'fixed'?"),
+        (["order=3"], "setting 'order': Input should be 'random' or 'fixed'; got 3"),
+    ],
+)
+def test_a_choice_that_does_not_exist_gets_the_nearest_ones(words: list[str], message: str) -> None:
+    assert said_of(Splits, *words).startswith(message)
 
 
 def test_a_mistake_in_a_list_of_tables_has_its_place_and_its_line(tmp_path: Path) -> None:

@@ -53,8 +53,9 @@ def two_nodes() -> Iterator[Any]:
 
 
 def on(**changes: Any) -> RolloutsConfig:
-    """Settings of two workers."""
-    return RolloutsConfig(**{"engine": "ray", "address": "auto", "workers": 2, "episodes_per_worker": 4, **changes})
+    """Settings of two workers, or of as many per node as the changes say."""
+    number = {} if "workers_per_node" in changes else {"workers": 2}
+    return RolloutsConfig(**{"engine": "ray", "address": "auto", "episodes_per_worker": 4, **number, **changes})
 
 
 def tasks(count: int, level: int = 1) -> list[tw.TaskSpec]:

@@ -130,12 +130,13 @@ def test_a_node_that_gives_no_answer_is_lacking() -> None:
 
 
 @pytest.mark.shift("ray")
-async def test_a_worker_over_its_memory_ends_after_its_episodes(cluster: Any) -> None:
+async def test_a_worker_over_its_memory_ends_after_its_episodes(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnwise.rollouts.cluster.keeper.PINGS", 200)  # so twice a second, and patient
     first: Any = pool_of(on(workers=1), ENV)
     await played(first, OracleAgent(), tasks(1))
     _, used = await awaited(first.workers[0].actor.ping.remote(measure=True))
     await first.close()
-    own: Any = pool_of(on(workers=2, worker_memory=used + 60e6, worker_timeout=2.0), ENV)
+    own: Any = pool_of(on(workers=2, worker_memory=used + 60e6, worker_timeout=100.0), ENV)
 
     there = await played(own, FunctionAgent(factory=leaking), tasks(24, level=2))
 

@@ -265,7 +265,7 @@ class ChromiumBrowser:
 
     async def type(self, text: str) -> None:
         """Type into the focused element."""
-        await self._act(typing(self.window.page, text, self.window.tab.rested))
+        await self._act(typing(self.window.page, text, self.window.settle))
 
     async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
         """Click a point of the window, in pixels."""

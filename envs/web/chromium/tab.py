@@ -40,6 +40,8 @@ class Tab:
         page.on("requestfailed", self._missed)
         page.on("framenavigated", self._came)
         page.on("close", lambda _: self._moved.set())
+        # Under load, a form's request may be seen after the frame that `rested` waits for; its announcement is not.
+        control.on("Page.frameRequestedNavigation", lambda _: self._moved.set())
 
     @property
     def lost(self) -> str:

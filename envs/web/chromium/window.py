@@ -57,7 +57,7 @@ class Window(Events):
             self.slot.context.on("dialog", self._dialog)
             self.slot.context.on("page", self._page)
             await self.page.goto(url)
-            await self._settle()
+            await self.settle()
         except Error as error:
             raise EnvironmentDiedError(f"the first page did not come: {error}") from error
         self._check()
@@ -81,7 +81,7 @@ class Window(Events):
         except (Error, ToolError) as error:
             failed = error if isinstance(error, ToolError) else self._failure(error)
         try:
-            await self._settle()
+            await self.settle()
             notices = await self._inside()
         except Error as error:
             raise self._failure(error) from error
@@ -107,7 +107,7 @@ class Window(Events):
                 return await seen(self.tabs, self.front, wanted)
             except Error as error:
                 if left and self.slot.chromium.alive and not self.page.is_closed():  # the page changed meanwhile
-                    await self._settle()
+                    await self.settle()
                     continue
                 failure = self._failure(error)
                 raise (
@@ -187,7 +187,13 @@ class Window(Events):
 
     # -- coming to rest within the sites ----------------------------------------------------------------------------
 
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
+        """Wait until the current tab has come to rest.
+
+        Raises:
+            EnvironmentTimeoutError: a page did not load.
+            Error: the browser has died.
+        """
         for _ in range(ROUNDS):
             while self._opening > 0:
                 self._opened.clear()

@@ -12,6 +12,8 @@ import pytest
 import turnwise as tw
 from turnwise.envs.web.browser import Wanted
 from turnwise.envs.web.chromium.browser import open_browser, typing
+from turnwise.envs.web.chromium.loop import LOOP
+from turnwise.envs.web.chromium.tab import Tab
 from turnwise.envs.web.env import WebEnv
 from turnwise.envs.web.html.browser import HtmlBrowser
 from turnwise.envs.web.page import Node, Page, as_text
@@ -212,6 +214,34 @@ async def test_what_is_rare_comes_to_the_same() -> None:
     await alike("type", "lamp " * 60 + "\nmore\n\nwords")
     assert (await browsers[0].look(Wanted())).url != url, "the rest was typed where the line break led"
     await browsers[1].close()
+
+
+async def test_long_text_goes_on_only_where_the_tab_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a line break sends a form, and the request is only seen after the first look at the tab."""
+    sites = known(specs()[0])
+    url = f"http://{host_of(next(one for one in SITES if one.name == 'shop'))}/"
+    browser: Any = await open_browser(sites.fork(), url)
+    looks, rested = 0, Tab.rested
+
+    async def restless(tab: Tab) -> bool:
+        nonlocal looks
+        looks += 1
+        return False if looks % 2 else await rested(tab)
+
+    seen: list[str] = []
+
+    class Keyboard:
+        async def press(self, key: str) -> None:
+            seen.append(f"{key} after {looks}")
+
+        async def insert_text(self, text: str) -> None:
+            seen.append(f"{text[:4]} after {looks}")
+
+    monkeypatch.setattr(Tab, "rested", restless)
+    page = cast("Any", SimpleNamespace(keyboard=Keyboard()))
+    await LOOP.run(typing(page, "lamp " * 60 + "\nmore", browser.window.settle))
+    assert seen == ["lamp after 0", "Enter after 0", "more after 2"]
+    await browser.close()
 
 
 async def test_text_for_a_page_that_was_replaced_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
