@@ -292,8 +292,11 @@ def test_no_rate_is_chosen_by_the_luck_that_is_reported(plan: Any, tmp_path: Pat
 
 
 def test_unknown_studies_and_learners_are_told(small: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no study 'maze-of'; there are .*limits, maze-fo"):
-        load_study("maze-of")
+    with pytest.raises(ConfigError, match=r"there is no study 'chess'; there are .*limits, maze-fo"):
+        load_study("chess")
+    for wrong, near in {"maze-of": "'maze-po' or 'maze-fo'", "reprot": r"'report'\?"}.items():
+        with pytest.raises(ConfigError, match=f"there is no study '{wrong}'; did you mean {near}"):
+            load_study(wrong)
     with pytest.raises(UsageError, match="no learner 'ppo'; there are bc, fast, turns"):
         load_study(str(small))["ppo"]
     small.write_text(SMALL.replace('after = "bc"', 'after = "cb"'))
