@@ -213,7 +213,7 @@ class Harness:
             run = read_run(folder / "run")
             clipped = clipping_of(run)
             line["episodes"] = sum(float(record.get("episodes") or 0) for record in run.records)
-            line |= {"curve": trace_of(run), "clipped": clipped and asdict(clipped)}
+            line |= {"curve": trace_of(run, self.study.curve), "clipped": clipped and asdict(clipped)}
         else:
             line["error"] = last_line(folder / "log.txt")
         line["versions"] = versions()

@@ -12,8 +12,9 @@ from turnwise.config import Config, load_config
 from turnwise.errors import ConfigError, UsageError
 
 STUDIES = Path(__file__).resolve().parent / "studies"
+Curve = Literal["return", "success"]
 REPORT = "report"
-"""What ``study.py`` takes in the place of a study's name, to write the page of results."""
+"""Word in the place of a study's name with which ``study.py`` writes the page of results."""
 
 
 class Scale(Config):
@@ -133,6 +134,8 @@ class Study(Config):
     """Constructor arguments of the environment."""
     thresholds: list[float]
     """Returns; what is counted is the environment episodes until a learner's curve first reaches them."""
+    curve: Curve = "return"
+    """Number of the evaluations during training that makes a curve: ``success`` where learners have different units."""
     against: tuple[str, str] = ("ppo", "archer")
     """The two learners whose episodes to each threshold are divided, the slower one first."""
     scale: Scale

@@ -18,7 +18,7 @@ from hypothesis import given
 
 from turnwise.config import load_config
 from turnwise.errors import ConfigError, UsageError
-from turnwise.evals.curves import read_run
+from turnwise.evals.curves import Run, read_run
 from turnwise.trainers.run.settings import TrainConfig
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -255,6 +255,14 @@ def test_a_learner_can_be_swept_only_over_something(tmp_path: Path) -> None:
     file.write_text("".join(line for line in SMALL.splitlines(True) if not line.startswith("sweep =")))
     with pytest.raises(ConfigError, match=r"no \[sweep\]"):
         load_study(str(file))
+
+
+def test_learners_in_different_units_are_compared_by_their_success() -> None:
+    rows = importlib.import_module("study_rows")
+    records = [{"step": 0, "eval/return": 0.9, "eval/success": 0.1}, {"step": 1, "episodes": 8, "eval/success": 0.5}]
+    run = Run("run", tuple(records))
+    assert rows.trace_of(run) == [(0, 0.9)]
+    assert rows.trace_of(run, load_study("partial-code").curve) == [(0, 0.1), (8, 0.5)]
 
 
 @pytest.mark.parametrize("name", STUDIES)
