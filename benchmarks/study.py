@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import study_plan as plan
-from study_config import Study, load_study
+from study_config import REPORT, Study, load_study
 from study_plan import Job
 from study_report import RESULTS, write_overall, write_report
 from study_rows import clipping_of, trace_of
@@ -213,7 +213,7 @@ class Harness:
             run = read_run(folder / "run")
             clipped = clipping_of(run)
             line["episodes"] = sum(float(record.get("episodes") or 0) for record in run.records)
-            line |= {"curve": trace_of(run), "clipped": clipped and asdict(clipped)}
+            line |= {"curve": trace_of(run, self.study.curve), "clipped": clipped and asdict(clipped)}
         else:
             line["error"] = last_line(folder / "log.txt")
         line["versions"] = versions()
@@ -319,7 +319,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = parser.parse_args(argv)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's SIGTERM is Ctrl-C
     try:
-        if words.study == "report":
+        if words.study == REPORT:
             write_reports(words.studies, words.results, words.docs)
             return 0
         study = load_study(words.study)

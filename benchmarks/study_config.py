@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -11,6 +12,9 @@ from turnwise.config import Config, load_config
 from turnwise.errors import ConfigError, UsageError
 
 STUDIES = Path(__file__).resolve().parent / "studies"
+Curve = Literal["return", "success"]
+REPORT = "report"
+"""Word in the place of a study's name with which ``study.py`` writes the page of results."""
 
 
 class Scale(Config):
@@ -130,6 +134,8 @@ class Study(Config):
     """Constructor arguments of the environment."""
     thresholds: list[float]
     """Returns; what is counted is the environment episodes until a learner's curve first reaches them."""
+    curve: Curve = "return"
+    """Number of the evaluations during training that makes a curve: ``success`` where learners have different units."""
     against: tuple[str, str] = ("ppo", "archer")
     """The two learners whose episodes to each threshold are divided, the slower one first."""
     scale: Scale
@@ -197,9 +203,10 @@ def load_study(name: str) -> Study:
     """
     path = Path(name) if name.endswith(".toml") else STUDIES / f"{name}.toml"
     if not path.exists():
-        raise ConfigError(
-            f"there is no study {name!r}; there are {', '.join(sorted(p.stem for p in STUDIES.glob('*')))}"
-        )
+        known = sorted(study.stem for study in STUDIES.glob("*.toml"))
+        near = get_close_matches(name, [*known, REPORT], n=2)
+        said = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(known)}"
+        raise ConfigError(f"there is no study {name!r}; {said}")
     study = load_config(Study, path)
     for learner in study.learner:
         for other in (learner.like, learner.after, learner.teacher):

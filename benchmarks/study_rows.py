@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import study_plan as plan
-from study_config import Study
+from study_config import Curve, Study
 from study_plan import Job
 from study_statistics import Trace
 
 from turnwise.evals.curves import Run
-
-METRIC = "eval/return"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +74,9 @@ def table_rows(study: Study, results: Sequence[Mapping[str, Any]]) -> list[Row]:
     return rows
 
 
-def trace_of(run: Run) -> Trace:
-    """The curve of a run."""
-    return [(episodes, value) for episodes, value, _ in run.series(METRIC).values()]
+def trace_of(run: Run, curve: Curve = "return") -> Trace:
+    """The curve of a run: its evaluations of this number."""
+    return [(episodes, value) for episodes, value, _ in run.series(f"eval/{curve}").values()]
 
 
 def clipping_of(run: Run) -> Clipping | None:

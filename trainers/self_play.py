@@ -49,6 +49,10 @@ class SelfPlayConfig(LoopConfig):
     others: int = pydantic.Field(default=4, ge=0, le=100)
     """Number of other pages that the reader sees among the relevant ones."""
 
+    grammar: bool = False
+    """Accept only questions in the wordings of the fictional wiki that its pages answer in one way, as an exact reader
+    of both decides."""
+
     @pydantic.model_validator(mode="after")
     def _plays_itself(self) -> Self:
         if self.overlap.enabled:
@@ -93,7 +97,8 @@ def train(config: SelfPlayConfig) -> RunResult:
 
 def _game(config: SelfPlayConfig) -> SelfPlay:
     kwargs: dict[str, Any] = {**find(config.env).kwargs, **config.episodes.env_kwargs}
-    return SelfPlay(config.env, kwargs, config.proposals, config.group_size, config.readings, config.others)
+    sizes = (config.proposals, config.group_size, config.readings, config.others)
+    return SelfPlay(config.env, kwargs, *sizes, grammar=config.grammar)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -70,7 +70,8 @@ class CodeEnv(Workbench[CodeTask]):
         relaxed: limits that may go unenforced if the backend cannot enforce them here.
         actions: ``"tools"``; ``"python"``, a session that keeps its state; or ``"text"``: a plain answer is written to
             the task's file and tested, and judged once its visible tests pass (after RLEF, arXiv 2410.02089).
-        partial: reward the weights of the passing checks instead of success alone.
+        partial: reward the weights of the passing checks instead of success alone; with ``"cases"``, a failed check of
+            values counts by the share of its cases that hold.
         progress: measure the task's points of progress after each action, as ``info["progress"]``.
         shaping: scale of a potential-based shaping reward (Ng, Harada and Russell 1999). The potential is this times
             the share of points of progress, and 0 at the end, so that every return of a task falls by its initial
@@ -100,7 +101,7 @@ class CodeEnv(Workbench[CodeTask]):
         sandbox: str | None = None,
         relaxed: Sequence[str] = (),
         actions: How = "tools",
-        partial: bool = False,
+        partial: bool | Literal["cases"] = False,
         progress: bool = False,
         shaping: float = 0.0,
         seconds: float = 10.0,
@@ -111,16 +112,15 @@ class CodeEnv(Workbench[CodeTask]):
     ) -> None:
         if actions not in OFFERED:
             raise UsageError(f"unknown actions {actions!r} for a code environment; choose one of {', '.join(OFFERED)}")
-        for name, given in (("partial", partial), ("progress", progress)):
-            if not isinstance(given, bool):  # "no" would count as true
-                raise UsageError(f"{name} is {given!r}; write true or false")
+        for name, given, more in (("partial", partial, ("cases",)), ("progress", progress, ())):
+            if not isinstance(given, bool) and given not in more:  # "no" would count as true
+                raise UsageError(f"{name} is {given!r}; write {', '.join(['true', *more])} or false")
         self.sandbox, self.how, self.partial, self.seconds = sandbox, actions, partial, seconds
         self.limits = spec_for(sandbox, relaxed)
         self.trial_seconds, self.grading_seconds = trial_seconds, grading_seconds
-        self.shaping, self.measures = shaping, progress or shaping != 0
+        self.shaping, self.measures, self._limited = shaping, progress or shaping != 0, max_turns is not None
         self.progress: Mapping[str, bool] = {}
-        self.troubles, self._trial_left = [], trial_seconds
-        self._limited = max_turns is not None
+        self.troubles, self._trial_left, self._shares = [], trial_seconds, dict[str, float]()
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     def offered(self) -> Sequence[Tool]:
@@ -169,13 +169,15 @@ class CodeEnv(Workbench[CodeTask]):
         self.troubles += [result.trouble for result in results if result.trouble is not None]
         extra = collateral(self.work, workspace_of(self.first), workspace_of(self.episode_sandbox.seen))
         checks = {result.name: result.passed for result in results}
+        self._shares = {result.name: result.share for result in results}
         return Score(all(checks.values()) and not extra, checks, extra)
 
     def reward(self, score: Score) -> float:
-        """Return 1 for success; with ``partial``, the weights of the passing checks, if nothing else was changed."""
+        """Return 1 for success; with ``partial``, the weights of what holds, if nothing else was changed."""
         if score.success or not self.partial or score.collateral:
             return float(score.success)
-        return sum(self.work.credit[name] for name, holds in score.checks.items() if holds)
+        shares = self._shares if self.partial == "cases" else score.checks
+        return sum(self.work.credit[name] * share for name, share in shares.items())
 
     def close(self) -> None:
         """Release the sandbox."""

@@ -79,12 +79,19 @@ class Graded:
         passed: whether the check passed.
         trouble: class of the failure.
         detail: description of the failure, for readers who may know the expected values.
+        partly: share of the cases that hold, of a check of values that did not pass; of other checks 0.
     """
 
     name: str
     passed: bool
     trouble: Trouble | None = None
     detail: str = ""
+    partly: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Share of the check that holds: 1 if it passed."""
+        return 1.0 if self.passed else self.partly
 
 
 async def graded(
@@ -156,8 +163,7 @@ async def _driven(
     missing = [path for path in task.taken if workspace.content(path) is None]
     if missing and not workspace.only(task.taken):
         return [Graded(check.name, False, Trouble.MISSING, f"there is no file {missing[0]}") for check in checks]
-    large = _too_large(task, workspace, bounds)
-    if large:
+    if large := _too_large(task, workspace, bounds):
         return [Graded(check.name, False, Trouble.SIZE, large) for check in checks]
     objected = objected_to(task, workspace)
     if objected:
@@ -256,13 +262,14 @@ def _wrong(check: ValueCheck | WorkCheck, values: Any) -> Graded | None:
     """Return the failure of the first case with a wrong value, if any."""
     if not isinstance(values, list) or len(values) != len(check.cases):
         return Graded(check.name, False, Trouble.TAMPERING, "what it reported has another shape")
-    for case, value in zip(check.cases, values, strict=True):
-        if value != canonical.shortened(case.expected):
-            got = canonical.shown(str(value))
-            raised = got.removeprefix("raises ") if got.startswith("raises ") else None
-            text = f"{case.source}: expected {canonical.shown(case.expected)}, got {got}"
-            return Graded(check.name, False, trouble_of(raised) if raised else Trouble.WRONG, text)
-    return None
+    wrong = [at for at, one in enumerate(check.cases) if values[at] != canonical.shortened(one.expected)]
+    if not wrong:
+        return None
+    case, got = check.cases[wrong[0]], canonical.shown(str(values[wrong[0]]))
+    raised = got.removeprefix("raises ") if got.startswith("raises ") else None
+    text = f"{case.source}: expected {canonical.shown(case.expected)}, got {got}"
+    partly = 1 - len(wrong) / len(values) if isinstance(check, ValueCheck) else 0.0
+    return Graded(check.name, False, trouble_of(raised) if raised else Trouble.WRONG, text, partly)
 
 
 def _too_much(check: WorkCheck, work: Any) -> Graded | None:

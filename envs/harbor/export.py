@@ -87,6 +87,8 @@ def code_env(env: TurnEnv, id: str) -> CodeEnv:
         raise UsageError(f"{id} cannot be exported to Harbor with actions={inner.how!r}: its agents use a shell")
     if inner.shaping:
         raise UsageError(f"{id} cannot be exported to Harbor with shaping: its tasks have one reward, at the end")
+    if inner.partial == "cases":
+        raise UsageError(f"{id} cannot be exported to Harbor with partial=cases: use partial=true, credit by check")
     return inner
 
 

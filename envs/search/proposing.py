@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from ...errors import ToolError
+from ...errors import ToolError, UsageError
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
+from ...tasks.search.document import Corpus
 from ...tasks.search.family import SearchFamily
 from ...tasks.search.matching import betrayed, contained, normalised
 from ...tasks.search.task import SearchTask
 from ...tasks.search.templates.catalogue import TEMPLATES
+from ...tasks.search.verifier.library import Library
 from ..base import NearMiss
 from ..messages import ActionLike, ObservationLike, ToolCall
 from ..tools import Tool, tool
@@ -55,6 +58,8 @@ class Proposal:
         asks: whether there is a question of at most ``MOST_WORDS`` words.
         hides: whether the question contains neither the answer nor the id of a page, which would find itself.
         rests: whether a page that was read contains the answer.
+        sure: whether all pages of the corpus give this answer to the question, and no other; ``None`` without
+            ``grammar``.
     """
 
     question: str
@@ -62,19 +67,27 @@ class Proposal:
     asks: bool
     hides: bool
     rests: bool
+    sure: bool | None = None
+
+    @property
+    def checks(self) -> dict[str, bool]:
+        """The rules, and whether the question keeps them."""
+        rules = {"asks": self.asks, "hides": self.hides, "rests": self.rests}
+        return rules if self.sure is None else {**rules, "sure": self.sure}
 
     @property
     def valid(self) -> bool:
-        """Whether the question keeps the rules. Only an attempt to answer it shows whether it can be answered."""
-        return self.asks and self.hides and self.rests
+        """Whether the question keeps the rules. Without ``sure``, only an attempt shows whether it can be answered."""
+        return all(self.checks.values())
 
     @classmethod
-    def of(cls, task: SearchTask, progress: Progress) -> Proposal:
+    def of(cls, task: SearchTask, progress: Progress, grammar: bool = False) -> Proposal:
         """Return the proposal of an episode.
 
         Args:
             task: the task whose answer was given.
             progress: the final progress of the episode.
+            grammar: whether the question must be one that the wiki's grammar understands, with a single answer.
         """
         text = progress.answer.text.strip() if progress.answer is not None else ""
         read = _last_read(progress)
@@ -87,6 +100,7 @@ class Proposal:
             hides=not any(betrayed(one, text) for one in task.answers)
             and not any(contained(id, text) and not contained(id, pages_text) for id in progress.pages),
             rests=any(contained(one, pages_text) for one in task.answers),
+            sure=_is_sure(task, text) if grammar else None,
         )
 
 
@@ -99,14 +113,24 @@ class SearchProposeEnv(SearchEnv):
 
     Args:
         templates: names of the templates whose answers to use; omitted, all templates whose answers are names or years.
+        grammar: accept only questions in wordings of the fictional wiki that its pages answer in one way. An exact
+            reader of pages and questions decides, without a model, so that no question is ambiguous or unanswerable.
         kwargs: further arguments of ``SearchEnv``.
+
+    Raises:
+        UsageError: an argument is invalid, or ``grammar`` is set for a corpus of your own.
     """
 
     family: TaskFamily[SearchTask] | None = SearchFamily.only(PROPOSABLE)
     contract = replace(SearchEnv.contract, random_floor=1.0)  # random questions often keep the rules
 
-    def __init__(self, *, templates: Sequence[str] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, templates: Sequence[str] | None = None, grammar: bool = False, **kwargs: Any) -> None:
         own = kwargs.get("questions") is not None
+        if not isinstance(grammar, bool):
+            raise UsageError(f"grammar is {grammar!r}; write true or false")
+        if grammar and (own or kwargs.get("corpus") is not None):
+            raise UsageError("grammar understands the pages of the fictional wiki: omit it with questions=PATH")
+        self.grammar = grammar
         super().__init__(templates=PROPOSABLE if templates is None and not own else templates, **kwargs)
 
     def start(self, task: SearchTask, rng: Rng) -> ObservationLike:
@@ -138,12 +162,12 @@ class SearchProposeEnv(SearchEnv):
     def proposal(self) -> Proposal:
         """Return the proposal so far."""
         assert self.work is not None
-        return Proposal.of(self.work, self.progress)
+        return Proposal.of(self.work, self.progress, self.grammar)
 
     def judge(self) -> Score:
         """Score whether the question keeps the rules."""
         made = self.proposal()
-        return Score(made.valid, {"asks": made.asks, "hides": made.hides, "rests": made.rests})
+        return Score(made.valid, made.checks)
 
     def reward(self, score: Score) -> float:
         """Return 1 for success and 0 otherwise, or the share of rules kept."""
@@ -190,6 +214,7 @@ class SearchProposeEnv(SearchEnv):
             "a question that tells its answer": after(f"{question} Is it {right}?"),
             "no question": after("?!"),
             "a question without an end": after("Which of them is it? " * MOST_WORDS),
+            **({"a question that many answers fit": after("Which one is it?")} if self.grammar else {}),
         }
 
     def _ending(self, question: str) -> ToolCall:
@@ -206,6 +231,18 @@ def _last_read(progress: Progress) -> tuple[str, ...]:
             break
         kept.append(id)
     return tuple(reversed(kept))
+
+
+def _is_sure(task: SearchTask, question: str) -> bool:
+    """Return whether the corpus answers a question with the given answer alone."""
+    found = _library(task.corpus).answers(question)
+    return bool(found) and found <= set(task.answers)
+
+
+@lru_cache(maxsize=16)
+def _library(corpus: Corpus) -> Library:
+    """Return the parsed pages of a wiki; corpora of equal names are equal."""
+    return Library(corpus)
 
 
 def _ends(act: ActionLike) -> bool:

@@ -18,7 +18,7 @@ from hypothesis import given
 
 from turnwise.config import load_config
 from turnwise.errors import ConfigError, UsageError
-from turnwise.evals.curves import read_run
+from turnwise.evals.curves import Run, read_run
 from turnwise.trainers.run.settings import TrainConfig
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -257,6 +257,14 @@ def test_a_learner_can_be_swept_only_over_something(tmp_path: Path) -> None:
         load_study(str(file))
 
 
+def test_learners_in_different_units_are_compared_by_their_success() -> None:
+    rows = importlib.import_module("study_rows")
+    records = [{"step": 0, "eval/return": 0.9, "eval/success": 0.1}, {"step": 1, "episodes": 8, "eval/success": 0.5}]
+    run = Run("run", tuple(records))
+    assert rows.trace_of(run) == [(0, 0.9)]
+    assert rows.trace_of(run, load_study("partial-code").curve) == [(0, 0.1), (8, 0.5)]
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any, name: str) -> None:
     study = load_study(name)
@@ -292,8 +300,11 @@ def test_no_rate_is_chosen_by_the_luck_that_is_reported(plan: Any, tmp_path: Pat
 
 
 def test_unknown_studies_and_learners_are_told(small: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no study 'maze-of'; there are .*limits, maze-fo"):
-        load_study("maze-of")
+    with pytest.raises(ConfigError, match=r"there is no study 'chess'; there are .*limits, maze-fo"):
+        load_study("chess")
+    for wrong, near in {"maze-of": "'maze-po' or 'maze-fo'", "reprot": r"'report'\?"}.items():
+        with pytest.raises(ConfigError, match=f"there is no study '{wrong}'; did you mean {near}"):
+            load_study(wrong)
     with pytest.raises(UsageError, match="no learner 'ppo'; there are bc, fast, turns"):
         load_study(str(small))["ppo"]
     small.write_text(SMALL.replace('after = "bc"', 'after = "cb"'))

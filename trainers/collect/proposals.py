@@ -169,6 +169,7 @@ class SelfPlay:
         tries: number of attempts of the solver at every question.
         readings: number of attempts of the reader at every question; all must be right, or it does not count.
         others: number of other pages among which the reader has to find the relevant ones.
+        grammar: accept only questions that an exact reader of the fictional wiki answers in one way.
 
     Raises:
         UsageError: the solver's environment asks no questions of search.
@@ -180,6 +181,7 @@ class SelfPlay:
     tries: int
     readings: int = 1
     others: int = 4
+    grammar: bool = False
     proposers: EnvPool = field(init=False)
     family: TaskFamily[SearchTask] = field(init=False)
 
@@ -192,7 +194,7 @@ class SelfPlay:
                 f"self-play asks its questions in an environment of search, such as turnwise/Search-v1 or "
                 f"turnwise/SearchTags-v1; {self.env} is none"
             )
-        self.proposers = EnvPool.of(PROPOSER, env_kwargs=self.env_kwargs)
+        self.proposers = EnvPool.of(PROPOSER, env_kwargs={**self.env_kwargs, "grammar": self.grammar})
         self.family, _ = family_and_tools(PROPOSER, self.env_kwargs)
 
     async def aclose(self) -> None:

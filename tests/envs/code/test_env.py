@@ -130,6 +130,39 @@ def test_partial_credit_is_the_weight_of_what_holds() -> None:
     assert reward == pytest.approx(0.25)
 
 
+@pytest.mark.parametrize(
+    ("source", "by_check", "by_case"),
+    [
+        ("def double(x):\n    return x * 2\n", 0.25, 0.25 + 0.75 / 2),
+        ("def double(x):\n    return {3: 6}.get(x, 0)\n", 0.0, 0.75 / 2),  # one of two values, and no unit test
+        ("def double(x):\n    return 0\n", 0.0, 0.0),
+        ("import os\nos._exit(0)\n", 0.0, 0.0),
+        (RIGHT, 1.0, 1.0),
+    ],
+)
+def test_credit_by_case_is_the_share_of_the_values_that_hold(source: str, by_check: float, by_case: float) -> None:
+    said_to_the_agent = []
+    for partial, earned in ((False, float(by_check == 1)), (True, by_check), ("cases", by_case)):
+        env = started(partial=partial)
+        said(env, "write", path="solution.py", content=source)
+        observation, reward, _, _, _ = env.step(tw.ToolCall("submit"))
+        assert reward == pytest.approx(earned), f"partial = {partial!r}"
+        said_to_the_agent.append(observation.text)
+    assert len(set(said_to_the_agent)) == 1, "credit is a number for the learner alone"
+
+
+def test_shaping_leaves_what_a_group_compares_and_credit_does_not() -> None:
+    def returned(source: str, **settings: Any) -> float:
+        env = started(**settings)
+        reward = env.step(tw.ToolCall("write", {"path": "solution.py", "content": source}))[1]
+        return float(reward + env.step(tw.ToolCall("submit"))[1])
+
+    half, right = "def double(x):\n    return x * 2\n", RIGHT
+    plain = returned(right) - returned(half)
+    assert returned(right, shaping=0.5) - returned(half, shaping=0.5) == pytest.approx(plain)
+    assert returned(right, partial="cases") - returned(half, partial="cases") < plain
+
+
 @pytest.mark.parametrize("limit", [2, 9], ids=["truncated", "submitted"])
 def test_shaping_moves_rewards_and_leaves_the_return(limit: int) -> None:
     env, rewards, over = started(shaping=0.5, max_turns=limit), list[float](), False
@@ -222,6 +255,8 @@ def test_without_a_sandbox_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None
     ("make", "words"),
     [
         (lambda: DoubleEnv(actions="words"), "unknown actions 'words'"),  # type: ignore[arg-type]
+        (lambda: DoubleEnv(partial="case"), "partial is 'case'; write true, cases or false"),  # type: ignore[arg-type]
+        (lambda: DoubleEnv(progress="cases"), "progress is 'cases'; write true or false"),  # type: ignore[arg-type]
         (lambda: DoubleEnv(relaxed=["money"]), "unknown limit in relaxed: 'money'"),
         (lambda: DoubleEnv(sandbox="nowhere").reset(seed=0), "no sandbox backend 'nowhere'"),
     ],

@@ -190,7 +190,8 @@ def test_no_file_leads_out_of_its_folder(world: World, where: str, path: str) ->
         (["--base", ""], "--base '' is not the name of a Docker image"),
         (["--base", "ubuntu:24.04\nRUN x"], "is not the name of a Docker image"),
         (["--out", "/proc/x"], "cannot write to /proc/x"),
-        (["env_kwargs.partial=maybe"], "partial is 'maybe'; write true or false"),
+        (["env_kwargs.partial=maybe"], "partial is 'maybe'; write true, cases or false"),
+        (["env_kwargs.partial=cases"], "with partial=cases: use partial=true, credit by check"),
     ],
 )
 def test_wrong_options_are_refused(

@@ -52,6 +52,48 @@ def test_the_question_is_not_told_and_the_answer_is() -> None:
     assert set(info["read"]) >= {fact[0] for fact in env.work.evidence if fact[0] in env.progress.pages}
 
 
+def proposed(question: str | None = None, seed: int = 3, level: int = 1, **kwargs: Any) -> tuple[float, dict[str, Any]]:
+    """Read like the oracle and propose a question, the oracle's own without one."""
+    env, _ = started(PROPOSE, seed, level, **kwargs)
+    while (act := env.oracle()).name != "propose":
+        env.step(act)
+    _, reward, _, _, info = env.step(act if question is None else tw.ToolCall("propose", {"question": question}))
+    return reward, info
+
+
+def test_with_the_grammar_a_question_has_one_answer() -> None:
+    for seed in range(6):
+        reward, info = proposed(None, seed, 1 + seed % 3, grammar=True)
+        assert (reward, info["score"].checks["sure"]) == (1, True), "the family's own question"
+    for vague in ("Which one is it?", "Who is it that the page is about?"):
+        assert proposed(vague)[0] == 1, "the rules alone accept it"
+        reward, info = proposed(vague, grammar=True)
+        assert (reward, info["valid"], info["score"].checks) == (
+            *(0, False),
+            {"asks": True, "hides": True, "rests": True, "sure": False},
+        )
+
+
+def test_with_the_grammar_a_question_must_have_the_given_answer() -> None:
+    env, _ = started(PROPOSE, 3)
+    family = env.tasks()
+    other = next(
+        task
+        for task in (family.generate(family.spec(3 + 64 * n, level=1)) for n in range(1, 16))
+        if task.corpus == env.work.corpus and not set(task.answers) & set(env.work.answers)
+    )
+    assert proposed(other.question)[1]["score"].checks.get("sure") is None
+    reward, info = proposed(other.question, grammar=True)
+    assert (reward, info["score"].checks["sure"]) == (0, False), "it is clear, and asks for something else"
+
+
+def test_the_grammar_is_the_wikis(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="omit it with questions"):
+        tw.make(PROPOSE, grammar=True, questions=str(tmp_path / "own.jsonl"))
+    with pytest.raises(UsageError, match="write true or false"):
+        tw.make(PROPOSE, grammar="yes")
+
+
 @pytest.mark.parametrize("question", ["", "  ", "?!", "word " * 61])
 def test_what_is_no_question_is_worth_nothing(question: str) -> None:
     env, _ = started(PROPOSE)

@@ -157,6 +157,17 @@ async def test_a_question_that_tells_its_answer_earns_nothing() -> None:
     assert (round_.extra["proposals/valid"], round_.solving.groups) == (0, ())
 
 
+@pytest.mark.parametrize("grammar", [False, True])
+async def test_a_question_with_two_answers_is_played_only_without_the_grammar(grammar: bool) -> None:
+    def change(first: str, last: ToolCall) -> ActionLike:
+        return ToolCall("propose", {"question": "Which one is it?"}) if PROPOSES in first else last
+
+    async with aclosing(SelfPlay(TOOLS, {"actions": "tools"}, attempts=2, tries=2, grammar=grammar)) as game:
+        round_ = await game.round(Changed(change), [game.family.spec(3)], RunOptions(seed=3, retries=0))
+    assert round_.extra["proposals/valid"] == (0 if grammar else 1)
+    assert bool(round_.solving.groups) is not grammar
+
+
 async def test_silence_is_counted_and_earns_nothing() -> None:
     round_ = await played(NullAgent(), max_turns=2)
     assert round_.metrics()["proposals/valid"] == 0
