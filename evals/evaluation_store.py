@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import SpendingCapError, StoreError, UsageError
 from ..rollouts.episode import Episode
-from ..rollouts.store import MANIFEST, EpisodeStore, read_episodes, run_of
+from ..rollouts.store import MANIFEST, EpisodeStore, exclusive, read_episodes, run_of
 
 
 @contextmanager
@@ -52,7 +52,8 @@ def check_store(path: Path, identity: Mapping[str, Any], *, resume: bool, overwr
     """
     replace, new = _replaced(path, identity, resume=resume, overwrite=overwrite), _is_new(path)
     folder_is_new = _is_new(path.parent)
-    with EpisodeStore(path, run=None if replace else identity):  # also finds out who else writes to it
+    # Both find out who else writes to it. What is replaced is not read, since it may be damaged.
+    with exclusive(path) if replace else EpisodeStore(path, run=identity):
         if new and folder_is_new:
             _remove(path)
         elif new:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import time
 from pathlib import Path
+
+from ..errors import StoreError
 
 TRIES, PAUSE = 4, 0.02
 """A viewer that looks holds a shared lock for microseconds, which must not refuse a writer that starts then."""
@@ -28,6 +31,25 @@ def take(descriptor: int) -> bool:
         else:
             return True
     return False
+
+
+def acquire(file: Path) -> int:
+    """Return the descriptor of an exclusive lock on a store, which the kernel releases when this process ends.
+
+    Args:
+        file: lock file in the folder of the store; it says who holds the lock.
+
+    Raises:
+        StoreError: another process holds it.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    if not take(descriptor):
+        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise StoreError(f"{holder or 'another process'} is writing to episode store {file.parent}")
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+    return descriptor
 
 
 def is_taken(path: Path) -> bool:

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,7 +33,7 @@ from .annotations import ANNOTATIONS
 from .columns import contradictions, from_table, text_in, to_table
 from .episode import Episode
 from .learner_records import record_files
-from .locks import take
+from .locks import acquire
 from .schema import SCHEMA, up_to_date
 
 KIND = "turnwise.episodes"
@@ -88,7 +88,7 @@ class EpisodeStore:
         self._pending: list[pa.Table] = []
         self._lock: int | None = None
         _made(self.path)
-        self._lock = _locked(self.path)
+        self._lock = acquire(self.path / LOCK)
         try:
             if overwrite:
                 named = (self.path / name for name in (MANIFEST, DISCARDED, ANNOTATIONS, TEXT_INDEX))
@@ -97,7 +97,8 @@ class EpisodeStore:
             self.run = _agreed(self.path, run)
             _convert(self.path)
             (self.path / UNFINISHED).unlink(missing_ok=True)
-            self._ids = {text_in(id) for id in _column(self.path, "episode_id")}
+            ids = (_table(part, ["episode_id"])["episode_id"].to_pylist() for part in parts(self.path))
+            self._ids = {text_in(id) for each in ids for id in each}
             there = from_table(_table(self.path / DISCARDED)) if (self.path / DISCARDED).exists() else ()
             self.discarded = {each.episode_id: each for each in there if each.episode_id not in self._ids}
             self._next = 1 + max((int(part.stem.split("-")[1]) for part in parts(self.path)), default=-1)
@@ -192,6 +193,21 @@ class EpisodeStore:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock of a store, new or not, and read nothing of it, since that may be damaged.
+
+    Raises:
+        StoreError: the folder is something else, or another process writes to it.
+    """
+    _made(path)
+    lock = acquire(path / LOCK)
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def load_episodes(path: Path | str) -> list[Episode]:
@@ -292,18 +308,6 @@ def _manifest(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _locked(path: Path) -> int:
-    """Return the descriptor of an exclusive lock, which the kernel releases when this process ends."""
-    descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    if not take(descriptor):
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-        os.close(descriptor)
-        raise StoreError(f"{holder or 'another process'} is writing to episode store {path}")
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-    return descriptor
-
-
 def _write(folder: Path, table: pa.Table, target: Path) -> None:
     unfinished = folder / UNFINISHED
     try:
@@ -324,11 +328,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _column(path: Path, name: str) -> Iterator[str]:
-    for part in parts(path):
-        yield from _table(part, [name])[name].to_pylist()
 
 
 def _table(part: Path, columns: list[str] | None = None) -> pa.Table:

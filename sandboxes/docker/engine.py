@@ -23,7 +23,11 @@ PRIVATE = "turnwise-docker/docker.sock"
 USUAL = "/var/run/docker.sock"
 THREADS = 8
 NO_SDK = "the Docker SDK is missing: pip install 'turnwise[docker]'"
-NONE_RUNS = "no docker engine runs here: start one with scripts/start-docker (as root), or set DOCKER_HOST"
+START = (
+    "install and start one (https://docs.docker.com/engine/install, on Debian apt-get install docker.io; in a checkout "
+    "of Turnwise, scripts/start-docker starts one as root), or set DOCKER_HOST=unix:///path to one that runs"
+)
+NONE_RUNS = f"no docker engine runs here: {START}"
 
 
 def address() -> str:
@@ -69,8 +73,7 @@ def connect(where: str | None = None) -> APIClient:
         return client(where)
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         raise SandboxUnavailableError(
-            f"the docker engine at {where} does not answer ({_cause(error)}): start one with scripts/start-docker (as "
-            "root), or set DOCKER_HOST"
+            f"the docker engine at {where} does not answer ({_cause(error)}): {START}"
         ) from error
 
 

@@ -257,6 +257,21 @@ def test_a_check_in_advance_refuses_what_the_evaluation_would_and_changes_nothin
     assert len(refused) == 5, refused
 
 
+def test_a_damaged_store_is_replaced_and_not_resumed(tmp_path: Path) -> None:
+    """The check before servers start must let a store be replaced that cannot be read any more."""
+    path = tmp_path / "played"
+    run_evaluation(config(n=2), OracleAgent(), store=path, env=OneDoor)
+    (part,) = path.glob("part-*.parquet")
+    part.write_bytes(b"torn")
+    damaged = contents(path)
+    check_evaluation(config(n=2), store=path, env=OneDoor, overwrite=True)
+    assert contents(path) == damaged, "the check itself replaces nothing"
+    for resume in (True, False):
+        with pytest.raises(StoreError, match=r"damaged: cannot read part-000000\.parquet"):
+            check_evaluation(config(n=2), store=path, env=OneDoor, resume=resume)
+    assert run_evaluation(config(n=2), OracleAgent(), store=path, env=OneDoor, overwrite=True).scored == 2
+
+
 def test_a_search_in_an_environment_that_cannot_be_forked_is_refused_in_advance(tmp_path: Path) -> None:
     class Locked(OneDoor):
         def start(self, task: int, rng: Rng) -> str:

@@ -51,8 +51,10 @@ async def test_where_no_engine_answers_it_is_said_how_to_start_one(tmp_path: Pat
     backend = DockerBackend(engine=f"unix://{tmp_path}/none.sock")
     found = await backend.probe()
     assert not found.available
-    assert "scripts/start-docker" in found.why
-    with pytest.raises(SandboxUnavailableError, match="scripts/start-docker"):
+    for works in ("apt-get install docker.io", "set DOCKER_HOST=unix:///path"):
+        assert works in found.why, "what a user without a checkout can do"
+    assert "\n" not in found.why
+    with pytest.raises(SandboxUnavailableError, match=r"apt-get install docker\.io"):
         await backend.create()
     assert (await backend.reap()).sandboxes == 0
     await backend.close()
