@@ -27,7 +27,7 @@ class Client:
 
 
 class Access:
-    """Decides by the ``Authorization: Bearer`` header, in constant time.
+    """Decides by the header ``Authorization: Bearer``, or ``X-API-Key`` without one, in constant time.
 
     Args:
         tokens: tokens of clients; none lets every client in.
@@ -51,7 +51,7 @@ class Access:
     def client(self, headers: Mapping[str, str]) -> Client | None:
         """Return the client who sent these headers, or ``None`` for an unknown one."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        token = token.strip() if scheme.lower() == "bearer" else ""
+        token = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()
         if self._operator is not None and _same(token, self._operator):
             return Client(_named(token), operator=True)
         if not self._tokens:

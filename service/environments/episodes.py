@@ -81,16 +81,20 @@ class Episodes:
 
     async def step(self, episode: ServedEpisode, turn: int, action: Action) -> dict[str, Any]:
         """Take the action of a turn, once: the last turn again gets the same answer."""
+        return await shared(self.start_step(episode, turn, action))
+
+    def start_step(self, episode: ServedEpisode, turn: int, action: Action) -> asyncio.Task[dict[str, Any]]:
+        """Start what ``step`` waits for."""
         if episode.last is not None and episode.last[0] == turn:
             if episode.last[1] != action:
                 raise RequestError(f"turn {turn} already has another action", code="conflict")
-            return await shared(episode.last[2])
+            return episode.last[2]
         if turn != episode.turn:
             raise RequestError(f"the episode is at turn {episode.turn}; got an action for {turn}", code="conflict")
         _refuse_ended(episode)
         episode.turn += 1
         episode.last = turn, action, self._call(episode, self._act(episode, action))
-        return await shared(episode.last[2])
+        return episode.last[2]
 
     async def next_step(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
         """Take the next action in the caller's task: cheaper than ``step``, for clients that repeat no request."""

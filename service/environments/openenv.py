@@ -11,25 +11,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...envs.messages import Action, ToolCall
-from ...envs.remote.description import RemoteFamily
 from ...envs.remote.frames import of
 from ...envs.remote.problems import problem_of
 from ...envs.step import OUT_OF_TURNS
 from ...envs.tools import Tool
 from ...errors import RequestError, UsageError
-from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.spec import TaskSpec
 from .access import Client
 from .catalog import Served
 from .episodes import Episodes
 from .served_episode import ServedEpisode
+from .task_lists import family_of, task_at
 
 CODES = {"full": "CAPACITY_REACHED", "draining": "CAPACITY_REACHED", "bad_frame": "VALIDATION_ERROR"}
 CODES |= {"invalid_request": "VALIDATION_ERROR", "body_too_large": "VALIDATION_ERROR"}
 CODES |= {"task": "VALIDATION_ERROR", "usage": "VALIDATION_ERROR", "conflict": "SESSION_ERROR", "lost": "SESSION_ERROR"}
 """OpenEnv's code by our kind of error; any other is an ``EXECUTION_ERROR``."""
 TASK = ("split", "level", "template")
-"""Parameters of ``reset`` beside ``seed``; ``task`` names a whole specification instead."""
+"""Parameters of ``reset`` beside ``seed``; ``task`` names a whole specification, and ``index`` a task of a split."""
 
 
 class OpenEnvSession:
@@ -140,9 +139,11 @@ def action_of(data: Mapping[str, Any]) -> Action:
 
 
 def task_of(served: Served, data: Mapping[str, Any]) -> TaskSpec:
-    """Return the task that a client's ``reset`` chooses: by ``task``, or by ``seed`` (default: a random one)."""
+    """Return the task that ``reset`` chooses: by ``task``, ``split`` and ``index``, or ``seed`` (default: random)."""
     if data.get("task") is not None:
         return TaskSpec.from_json(of(data["task"], dict, "task"))
+    if data.get("index") is not None:
+        return task_at(served, of(data.get("split", "train"), str, "split"), of(data["index"], int, "index"))
     seed = data.get("seed")
     seed = secrets.randbelow(2**31) if seed is None else of(seed, int, "seed")
     family = family_of(served)
@@ -150,12 +151,6 @@ def task_of(served: Served, data: Mapping[str, Any]) -> TaskSpec:
         return family.spec(seed, **{name: data[name] for name in TASK if data.get(name) is not None})
     except (TypeError, KeyError) as error:
         raise UsageError(f"no task for these parameters: {error}") from None
-
-
-def family_of(served: Served) -> TaskFamily[Any]:
-    """Return the family of an environment's tasks, as its description has it."""
-    described = served.description["family"]
-    return SeededFamily(described["name"]) if described["seeded"] else RemoteFamily(described, lambda _: "")
 
 
 def state_of(episode: ServedEpisode, name: str | None = None) -> dict[str, Any]:

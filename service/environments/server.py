@@ -1,4 +1,4 @@
-"""``EnvironmentServer``: environments for clients on other machines, by Turnwise's protocol and by OpenEnv's."""
+"""``EnvironmentServer``: environments for clients on other machines, by the protocols of Turnwise, OpenEnv and ORS."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .access import Access, Client
 from .catalog import Catalog
 from .episodes import Episodes
 from .openenv_routes import OpenEnvRoutes
+from .ors_routes import OrsRoutes
 from .settings import ServeConfig
 from .socket import EnvironmentSocket
 from .wire import AbortableSocket, Wire
@@ -68,6 +69,7 @@ class EnvironmentServer:
         self.app.add_api_websocket_route(PATH, self._socket)
         openenv = OpenEnvRoutes(self.catalog, self.episodes, self._access, self.config, release, self._admitted)
         openenv.add_to(self.app)
+        OrsRoutes(self.catalog, self.episodes, self._access, self.config, release).add_to(self.app)
 
     async def start(self) -> str:
         """Create one environment of each kind, start serving, and return the address."""

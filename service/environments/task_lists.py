@@ -1,0 +1,96 @@
+"""Numbered tasks of a served environment, for the task routes of OpenEnv and of the Open Reward Standard.
+
+Task ``n`` of a split has the seed ``n``, and the usual levels take turns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...envs.remote.description import RemoteFamily
+from ...errors import RequestError
+from ...tasks.family import SeededFamily, TaskFamily
+from ...tasks.spec import Split, TaskSpec
+from .catalog import Served
+
+MOST = 10_000
+"""Number of tasks that a split without end lists, and that one answer may hold."""
+
+
+def family_of(served: Served) -> TaskFamily[Any]:
+    """Return the family of an environment's tasks, as its description has it."""
+    described = served.description["family"]
+    return SeededFamily(described["name"]) if described["seeded"] else RemoteFamily(described, lambda _: "")
+
+
+def splits_of(served: Served) -> list[dict[str, str]]:
+    """Return each split's name, and its type among ``train``, ``validation`` and ``test``."""
+    return [{"name": str(split), "type": _type(split)} for split in family_of(served).splits]
+
+
+def number_of(served: Served, split: str) -> int:
+    """Return the number of tasks that a split lists.
+
+    Raises:
+        RequestError: there is no such split.
+    """
+    family = _with(served, split)
+    return MOST if family.seeds is None else family.seeds
+
+
+def task_at(served: Served, split: str, index: int) -> TaskSpec:
+    """Return a task by its number; negative ones count from the end.
+
+    Raises:
+        RequestError: there is no such split or task.
+    """
+    family, number = _with(served, split), number_of(served, split)
+    if not -number <= index < number:
+        raise RequestError(
+            f"there is no task {index!r:.40} in split {split}; it has tasks 0 to {number - 1}", code="task"
+        )
+    return _numbered(family, split, index % number)
+
+
+class TaskLists:
+    """Lists of tasks, kept once drawn: ten thousand take seconds."""
+
+    def __init__(self) -> None:
+        self._whole: dict[tuple[str, str], tuple[TaskSpec, ...]] = {}
+
+    def between(self, served: Served, split: str, start: int | None = None, stop: int | None = None) -> list[TaskSpec]:
+        """Return the tasks of a range, with Python's rules for slices.
+
+        Raises:
+            RequestError: there is no such split, or the range has too many tasks for one answer.
+        """
+        family, number = _with(served, split), number_of(served, split)
+        numbers = range(number)[start:stop]
+        if len(numbers) > MOST:
+            raise RequestError(
+                f"one answer holds at most {MOST} tasks, and these are {len(numbers)}; ask for parts by task_range",
+                code="task",
+            )
+        if number > MOST:
+            return [_numbered(family, split, each) for each in numbers]
+        key = served.id, split
+        if key not in self._whole:
+            self._whole[key] = tuple(_numbered(family, split, each) for each in range(number))
+        return list(self._whole[key][start:stop])
+
+
+def _with(served: Served, split: str) -> TaskFamily[Any]:
+    family = family_of(served)
+    if split not in family.splits:
+        raise RequestError(f"there is no split {split!r:.60}; {served.id} has {', '.join(family.splits)}", code="task")
+    return family
+
+
+def _numbered(family: TaskFamily[Any], split: str, number: int) -> TaskSpec:
+    return family.spec(number, split=split, level=family.usual[number % len(family.usual)])
+
+
+def _type(split: Split) -> str:
+    if split is Split.TRAIN:
+        return "train"
+    return "validation" if split is Split.DEV else "test"
