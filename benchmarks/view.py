@@ -42,8 +42,8 @@ from turnwise.service.server import LoopServer
 from turnwise.tasks.score import Score
 from turnwise.tasks.spec import Split, TaskSpec
 from turnwise.view.app import build_app
-from turnwise.view.background_index import BackgroundIndexer
 from turnwise.view.runs import Runs
+from turnwise.view.text_search.background_index import BackgroundIndexer
 
 TOKEN = "benchmark-of-the-viewer"
 PER_PART = 32

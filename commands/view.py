@@ -122,9 +122,9 @@ async def _serve(
 ) -> None:
     from ..service.server import LoopServer
     from ..view.app import build_app  # FastAPI and pyarrow, which take a while
-    from ..view.background_index import BackgroundIndexer
     from ..view.guard import new_token
     from ..view.runs import Runs
+    from ..view.text_search.background_index import BackgroundIndexer
 
     secret, sources = new_token(token), [*(named or [Path("runs")]), *([human.folder] if human is not None else [])]
     shown, indexer = Runs(sources, wait=not named), BackgroundIndexer()

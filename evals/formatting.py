@@ -43,6 +43,11 @@ def plain(number: float) -> str:
     return ("−" if number < 0 and text.strip("0.") else "") + text
 
 
+def by_number(count: int, one: str, many: str) -> str:
+    """Return the singular of a phrase for one, and its plural for any other number."""
+    return one if count == 1 else many
+
+
 def percent(share: float) -> str:
     """Format a share of one: ``"61.5 %"``."""
     return f"{100 * share:.1f} %"

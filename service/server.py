@@ -14,6 +14,10 @@ from ..errors import UsageError
 
 KEPT_ALIVE = 600
 """Seconds that an idle connection stays open, so that a client that waits for its environment can reuse it."""
+GRACE = 0.2
+"""Seconds after which a server that closes drops the connections that are still open."""
+ROUNDS = 100
+"""Rounds of the event loop in which answers end whose connection was dropped."""
 
 
 class _Quiet(uvicorn.Server):
@@ -21,6 +25,24 @@ class _Quiet(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Do not handle Ctrl-C: it belongs to the owner of the event loop."""
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close, and drop connections whose client is stopped or follows events without an end.
+
+        Their answers would otherwise be cancelled at the end of the loop, and uvicorn would print a traceback of each.
+        """
+        dropping = asyncio.get_running_loop().call_later(GRACE, self._drop)  # from Python 3.12 on, uvicorn waits for it
+        await super().shutdown(sockets)
+        dropping.cancel()
+        self._drop()
+        for _ in range(ROUNDS):
+            if self.server_state.tasks:
+                await asyncio.sleep(0)
+
+    def _drop(self) -> None:
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
 
 
 class LoopServer:

@@ -11,11 +11,11 @@ from starlette.types import ASGIApp
 
 from ..errors import StoreError, UsageError
 from . import live
-from .background_index import BackgroundIndexer
 from .guard import Guard, write_key
 from .play import Play
 from .routes import PARTS, Routes
 from .runs import Runs
+from .text_search.background_index import BackgroundIndexer
 from .writing import Writing
 
 STATIC = Path(__file__).resolve().parent / "static"

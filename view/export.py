@@ -23,7 +23,7 @@ from .queries import Query, page
 from .relatives import group
 from .routes import Routes, exact
 from .runs import RunInfo, Runs
-from .searcher import Searcher
+from .text_search.searcher import Searcher
 
 EPISODES = 1000
 """Episodes of a store whose conversations are exported; the table has all of them."""

@@ -14,8 +14,8 @@ from pyarrow import compute
 from ..errors import UsageError
 from ..rollouts.columns import text_in
 from .episode_index import CHOICES, PLAIN, TASK, Snapshot
-from .part_texts import text_pattern, tool_pattern
-from .searcher import Searcher
+from .text_search.part_texts import text_pattern, tool_pattern
+from .text_search.searcher import Searcher
 
 SORTED = (*PLAIN, *TASK, "turns", "step")
 """Columns by which episodes can be sorted."""

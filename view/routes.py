@@ -19,7 +19,6 @@ from ..rollouts.annotations import read_annotations
 from ..rollouts.episode import Episode
 from ..rollouts.store import TEXT_INDEX, run_of
 from . import live
-from .background_index import BackgroundIndexer
 from .comparison import Side, comparison
 from .episode import image_at, load, place_of, text_at, to_json, token_texts
 from .episode_index import EpisodeIndex, Snapshot
@@ -29,7 +28,8 @@ from .queries import Query, page
 from .recordings import shots_of
 from .relatives import group, tree
 from .runs import Runs
-from .searcher import Searcher
+from .text_search.background_index import BackgroundIndexer
+from .text_search.searcher import Searcher
 
 OPENING = 0.7
 """Seconds that one request for a page of episodes reads files of a store; the next request continues."""

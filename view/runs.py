@@ -93,11 +93,14 @@ class Runs:
         wait: whether the folders may be missing or empty until a run begins.
 
     Raises:
-        UsageError: A folder does not exist, or there is no run in any of them, and ``wait`` is false.
+        UsageError: A folder is a file; or ``wait`` is false, and a folder does not exist or none has a run.
     """
 
     def __init__(self, sources: Sequence[Path], *, wait: bool = False) -> None:
         for source in sources:
+            if source.is_file():
+                inside = next((f", such as {each}" for each in source.parents if _is_run(each)), "")
+                raise UsageError(f"{source} is a file; name the folder of a run, or a folder of runs{inside}")
             if not source.is_dir() and not wait:
                 raise UsageError(f"there is no folder {source}; name the folder of a run, or a folder of runs")
         self.sources = tuple(source.resolve() for source in sources)
@@ -242,7 +245,7 @@ def _store(path: Path) -> dict[str, Any]:
 
 def _found(folder: Path, depth: int) -> Iterator[Path]:
     """Yield the folder if it is a run, or else the runs below it."""
-    if _is_training(folder) or (folder / MANIFEST).is_file() or (folder / EPISODES / MANIFEST).is_file():
+    if _is_run(folder):
         yield folder
         if not _is_training(folder):
             return
@@ -255,6 +258,10 @@ def _found(folder: Path, depth: int) -> Iterator[Path]:
     for each in below:
         if each.name not in NOT_SEARCHED and not each.name.startswith("."):
             yield from _found(each, depth - 1)
+
+
+def _is_run(folder: Path) -> bool:
+    return _is_training(folder) or (folder / MANIFEST).is_file() or (folder / EPISODES / MANIFEST).is_file()
 
 
 def _is_training(folder: Path) -> bool:

@@ -23,7 +23,7 @@ from .episode_index import EpisodeIndex
 from .learned import Learned, learned
 from .queries import Page, Query, page
 from .runs import RunInfo, Runs
-from .searcher import Searcher
+from .text_search.searcher import Searcher
 
 LIMIT = 50
 """Episodes on a page."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...rollouts.episode import Episode
+from ..formatting import by_number
 from .bias import biases
 from .findings import Finding, Unknown
 from .record import Log, Record
@@ -91,29 +92,34 @@ def _count(tally: _Tally, record: Record) -> None:
 
 def _unreadable(log: Log) -> Iterator[Finding]:
     if log.unreadable:
-        text = f"{len(log.unreadable)} files or lines could not be read, and are not counted below"
-        yield Finding.of("unreadable", text, (), True, "Every number that follows is of the rest.", len(log.unreadable))
+        count = len(log.unreadable)
+        what, verb = by_number(count, "file or line", "files or lines"), by_number(count, "is", "are")
+        text = f"{count} {what} could not be read, and {verb} not counted below"
+        yield Finding.of("unreadable", text, (), True, "Every number that follows is of the rest.", count)
 
 
 def _lost(tally: _Tally, log: Log) -> Iterator[Finding | Unknown]:
     present = len({record.episode or record.id for record in tally.records})
     if log.expected is not None and present < log.expected:
-        text = f"{log.expected - present} of {log.expected} episodes that the summary counts are not in the store"
+        lost = log.expected - present
+        verb = by_number(lost, "is", "are")
+        text = f"{lost} of {log.expected} episodes that the summary counts {verb} not in the store"
         meaning = "Resume the run, or restore its files: results are of the episodes that are left."
-        yield Finding.of("lost", text, (), True, meaning, log.expected - present)
+        yield Finding.of("lost", text, (), True, meaning, lost)
     if log.attempts is not None:
         yield from _short(tally, log.tasks, log.attempts)
     if log.selected is not None and len(tally.attempts) < log.selected:
         missing = log.selected - len(tally.attempts)
-        text = f"the run selects up to {log.selected} tasks, and {missing} of them have no episode"
+        verb = by_number(missing, "has", "have")
+        text = f"the run selects up to {log.selected} tasks, and {missing} of them {verb} no episode"
         yield Finding.of("lost", text, (), False, "They are lost, unless there are no more tasks.", missing)
     if log.even and log.attempts is None and log.expected is None:
         yield from _uneven(tally)
     if orphans := [each.id for each in tally.records if each.parent is not None and each.parent not in tally.ids]:
-        text = f"{len(orphans)} forked episodes have no parent in the store"
+        text = f"{len(orphans)} forked {by_number(len(orphans), 'episode has', 'episodes have')} no parent in the store"
         yield Finding.of("lost", text, orphans, True, "Their first turns belong to an episode that is gone.")
     if cut := [f"{each.id} ({each.incomplete})" for each in tally.records if each.incomplete]:
-        text = f"{len(cut)} episodes are not complete"
+        text = f"{len(cut)} {by_number(len(cut), 'episode is', 'episodes are')} not complete"
         yield Finding.of("lost", text, cut, True, "What is missing cannot be counted, trained on or replayed.")
 
 
@@ -123,7 +129,7 @@ def _short(tally: _Tally, tasks: Sequence[str] | None, attempts: int) -> Iterato
     short = {task: attempts - n for task, n in counts.items() if n < attempts}
     if short:
         lost = sum(short.values())
-        text = f"{lost} of {attempts * len(counts)} planned episodes are not in the log"
+        text = f"{lost} of {attempts * len(counts)} planned episodes {by_number(lost, 'is', 'are')} not in the log"
         names = [f"{n} of task {task}" for task, n in short.items()]
         yield Finding.of("lost", text, names, True, "Results are of the episodes that are left.", lost)
 
@@ -135,16 +141,17 @@ def _uneven(tally: _Tally) -> Iterator[Finding | Unknown]:
     usual, tasks = sizes.most_common(1)[0] if sizes else (0, 0)
     fewer = [f"{task} ({len(each)})" for task, each in tally.attempts.items() if len(each) < usual]
     if fewer and 2 * tasks > len(tally.attempts):
-        text = f"{len(fewer)} tasks have fewer attempts than the usual {usual}"
+        text = f"{len(fewer)} {by_number(len(fewer), 'task has', 'tasks have')} fewer attempts than the usual {usual}"
         yield Finding.of("lost", text, fewer, False, "Their other attempts may be lost.")
 
 
 def _duplicated(tally: _Tally) -> Iterator[Finding | Unknown]:
     if twice := [id for id, n in tally.ids.items() if n > 1]:
-        text = f"{len(twice)} episode {'id occurs' if len(twice) == 1 else 'ids occur'} more than once"
+        text = f"{len(twice)} episode {by_number(len(twice), 'id occurs', 'ids occur')} more than once"
         yield Finding.of("duplicated", text, twice, True, "Means count them several times.")
     if tally.copies:
-        text = f"{len(tally.copies)} episodes are copies of others under another id: same task, actions and times"
+        what = by_number(len(tally.copies), "episode copies another", "episodes copy others")
+        text = f"{len(tally.copies)} {what} under a different id: same task, actions and times"
         yield Finding.of("duplicated", text, tally.copies, True, "Means count them several times.")
     if tally.records and not tally.first_of and any(record.turns for record in tally.records):
         yield Unknown("duplicated", "copies under other ids cannot be distinguished from equal answers without times")
@@ -160,14 +167,17 @@ def _zeros(tally: _Tally) -> Iterator[Finding | Unknown]:
     kept = [record for record in broken if not record.unscorable and not _zero(record)]
     if wrong:
         zeros = sum(map(_zero, wrong))
-        text = f"{len(wrong)} episodes are scored although they failed ({_kinds(wrong)}); {zeros} of them count as zero"
+        what = by_number(len(wrong), "episode is scored although it", "episodes are scored although they")
+        text = f"{len(wrong)} {what} failed ({_kinds(wrong)}); {zeros} {by_number(zeros, 'counts', 'count')} as zero"
         meaning = "A failure says nothing about the policy. Leave them out, or run them again."
         yield Finding.of("zeros", text, [record.id for record in wrong], True, meaning)
     if kept:
-        text = f"{len(kept)} episodes have a positive score after a failure ({_kinds(kept)})"
+        what = by_number(len(kept), "episode has", "episodes have")
+        text = f"{len(kept)} {what} a positive score after a failure ({_kinds(kept)})"
         yield Finding.of("zeros", text, [record.id for record in kept], False, "Check that the score is of the end.")
     if own := [record for record in failed if record.by_policy and record.value is not None]:
-        text = f"{len(own)} of {len(scored)} scored episodes are failures of the policy ({_kinds(own)})"
+        what = by_number(len(own), "is a failure", "are failures")
+        text = f"{len(own)} of {len(scored)} scored episodes {what} of the policy ({_kinds(own)})"
         meaning = "They count as unsolved. If a server was slow, allow more time."
         yield Finding.of("zeros", text, [record.id for record in own], False, meaning)
 
@@ -190,8 +200,9 @@ def _tokens(tally: _Tally) -> Iterator[Finding | Unknown]:
         rewritten = sum(tokens.rewritten for _, tokens in found)
         again = sum(tokens.retokenized for _, tokens in found)
         total = rewritten + sum(record.tokens.continued for record in having if record.tokens is not None)
-        text = f"{rewritten} of {total} turns do not continue the tokens before them"
-        text += f"; {again} of them have the same messages, so text was tokenized again" if again else ""
+        text = f"{rewritten} of {total} turns {by_number(rewritten, 'does', 'do')} not continue the tokens before them"
+        same = f"; {again} of them {by_number(again, 'has', 'have')} the same messages, so text was tokenized again"
+        text += same if again else ""
         meaning = (
             "The model read other tokens than it had sampled: ratios of training are of another policy there."
             if again

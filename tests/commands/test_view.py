@@ -12,3 +12,11 @@ Run = Callable[..., Any]
 def test_a_named_folder_without_runs_is_a_mistake(run: Run, tmp_path: Path) -> None:
     run("view", str(tmp_path)).refused("there is no run in")
     run("view", "nowhere").refused("no folder nowhere")
+
+
+def test_a_file_leads_to_the_folder_of_its_run(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "loop" / "model").mkdir(parents=True)
+    for name in ("metrics.jsonl", "model/config.json"):
+        (tmp_path / "runs" / "loop" / name).write_text("")
+        run("view", f"runs/loop/{name}").refused(f"{name} is a file; name the folder", "such as runs/loop\n")
+    run("view", "guess.py").refused("guess.py is a file; name the folder of a run, or a folder of runs\n")

@@ -23,7 +23,7 @@ from turnwise.view.episode import LONGEST_CHANGE, LONGEST_TEXT, load, place_of, 
 from turnwise.view.episode_index import AT_ONCE, EpisodeIndex
 from turnwise.view.queries import Query, page
 from turnwise.view.relatives import divergence
-from turnwise.view.searcher import Searcher
+from turnwise.view.text_search.searcher import Searcher
 
 from .conftest import client_of
 from .fakes import PNG, episode, family, learned, said, store, training, turn

@@ -15,7 +15,7 @@ from turnwise.view.episode_index import EpisodeIndex
 from turnwise.view.export import bundle, export, key
 from turnwise.view.queries import Query, page
 from turnwise.view.runs import Runs
-from turnwise.view.searcher import Searcher
+from turnwise.view.text_search.searcher import Searcher
 
 from .browsing import PATIENCE, look, ready
 from .fakes import episode, store

@@ -86,7 +86,7 @@ def without(n: int, step: int) -> dict[str, Any]:
 FAILED_ZERO = {"outcome": "infra_failed", "error": "SandboxError: gone", "success": False, "reward": 0.0}
 ATIF: dict[str, tuple[list[Any], str, str, bool]] = {
     "the same id twice": ([peers.trajectory(1)], "duplicated", "1 episode id occurs more than once: t1", True),
-    "a copy": ([peers.trajectory(1, trajectory_id="x")], "duplicated", "copies of others under another id", True),
+    "a copy": ([peers.trajectory(1, trajectory_id="x")], "duplicated", "copies another under a different id", True),
     "a lost step": ([without(9, 1)], "lost", "t9 (its steps are not numbered 1 to 2)", True),
     "a lost continuation": (
         [peers.trajectory(9, continued_trajectory_ref="next.json")],
@@ -98,12 +98,17 @@ ATIF: dict[str, tuple[list[Any], str, str, bool]] = {
     "a zero of a failure": (
         [peers.trajectory(9, extra=FAILED_ZERO)],
         "zeros",
-        "1 episodes are scored although they failed (1 SandboxError); 1 of them count as zero: t9",
+        "1 episode is scored although it failed (1 SandboxError); 1 counts as zero: t9",
         True,
     ),
-    "rewritten tokens": ([rewritten(9)], "tokens", "1 of 5 turns do not continue the tokens before them: t9", False),
-    "a line that is not JSON": (["{"], "unreadable", "1 files or lines", True),
-    "a line of another form": ([{"schema_version": "ATIF-v1.8", "steps": 3}], "unreadable", "1 files or lines", True),
+    "rewritten tokens": ([rewritten(9)], "tokens", "1 of 5 turns does not continue the tokens before them: t9", False),
+    "a line that is not JSON": (["{"], "unreadable", "1 file or line could", True),
+    "a line of another form": (
+        [{"schema_version": "ATIF-v1.8", "steps": 3}],
+        "unreadable",
+        "1 file or line could",
+        True,
+    ),
 }
 
 
@@ -125,4 +130,4 @@ def test_an_exported_store_has_the_findings_of_the_store(tmp_path: Path) -> None
     assert found.outcomes == {"completed": 30}
     assert "without times" in unknown(found)["duplicated"], "an export has no times that could tell copies"
     forked = atif(tmp_path / "two", [to_atif(each) for each in ALL if each.episode_id != "e1"])
-    assert "1 forked episodes have no parent in the store: e5" in named(forked, faults=True)["lost"]
+    assert "1 forked episode has no parent in the store: e5" in named(forked, faults=True)["lost"]

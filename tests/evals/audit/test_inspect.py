@@ -33,34 +33,34 @@ def test_a_sample_with_an_error_and_no_score_is_no_zero(tmp_path: Path) -> None:
 
 WRONG = {"match": {"value": "I"}}
 INSPECT: dict[str, tuple[list[Any], str, str, bool]] = {
-    "a lost sample": (SAMPLES[1:], "lost", "1 of 6 planned episodes are not in the log: 1 of task 1", True),
+    "a lost sample": (SAMPLES[1:], "lost", "1 of 6 planned episodes is not in the log: 1 of task 1", True),
     "a sample twice": ([*SAMPLES, SAMPLES[2] | {"uuid": "x"}], "duplicated", "more than once: 2 epoch 1", True),
     "a copy": ([*SAMPLES[:5], SAMPLES[2] | {"id": 3, "epoch": 2}], "duplicated", "3 epoch 2 = 2 epoch 1", True),
     "a zero of an error": (
         [*SAMPLES[:5], peers.sample(3, 2, scores=WRONG, error={"message": "RuntimeError('gone')"})],
         "zeros",
-        "although they failed (1 RuntimeError); 1 of them count as zero: 3 epoch 2",
+        "although it failed (1 RuntimeError); 1 counts as zero: 3 epoch 2",
         True,
     ),
     "a zero of a time limit": (
         [*SAMPLES[:5], peers.sample(3, 2, scores=WRONG, limit={"type": "time", "limit": 60})],
         "zeros",
-        "although they failed (1 time limit); 1 of them count as zero: 3 epoch 2",
+        "although it failed (1 time limit); 1 counts as zero: 3 epoch 2",
         True,
     ),
     "a score after a time limit": (
         [*SAMPLES[:5], peers.sample(3, 2, limit={"type": "time", "limit": 60})],
         "zeros",
-        "1 episodes have a positive score after a failure (1 time limit): 3 epoch 2",
+        "1 episode has a positive score after a failure (1 time limit): 3 epoch 2",
         False,
     ),
     "a full context": (
         [*SAMPLES[:5], peers.sample(3, 2, scores=WRONG, limit={"type": "context", "limit": 1})],
         "zeros",
-        "1 of 6 scored episodes are failures of the policy (1 context limit): 3 epoch 2",
+        "1 of 6 scored episodes is a failure of the policy (1 context limit): 3 epoch 2",
         False,
     ),
-    "a damaged sample": ([*SAMPLES, "{"], "unreadable", "1 files or lines", True),
+    "a damaged sample": ([*SAMPLES, "{"], "unreadable", "1 file or line could", True),
 }
 
 

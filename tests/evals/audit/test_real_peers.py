@@ -106,7 +106,7 @@ def test_inspects_own_log_is_read(tmp_path: Path) -> None:
     found = wrote("INSPECT_PYTHON", RUN_INSPECT, tmp_path / "unscored", "unscored")
     assert found.outcomes == {"scored": 4, "failed": 4}
     (zeros,) = found.findings
-    assert "2 episodes are scored although they failed (2 time limit); 2 of them count as zero" in zeros.text
+    assert "2 episodes are scored although they failed (2 time limit); 2 count as zero" in zeros.text
     assert zeros.examples == ("slow epoch 1", "slow epoch 2")
     found = wrote("INSPECT_PYTHON", RUN_INSPECT, tmp_path / "scored", "scored")
     (zeros,) = found.findings
@@ -123,5 +123,5 @@ def test_verifiers_own_traces_are_read(tmp_path: Path) -> None:
     texts = {each.name: each.text for each in found.findings}
     assert texts.keys() == {"lost", "zeros", "tokens"}
     assert "3 of 9 planned episodes are not in the log" in texts["lost"]
-    assert "1 episodes are scored although they failed (1 SandboxError)" in texts["zeros"]
-    assert "1 of 6 turns do not continue the tokens before them; 1 of them have the same messages" in texts["tokens"]
+    assert "1 episode is scored although it failed (1 SandboxError)" in texts["zeros"]
+    assert "1 of 6 turns does not continue the tokens before them; 1 of them has the same messages" in texts["tokens"]

@@ -61,27 +61,27 @@ def test_a_healthy_store_has_nothing_to_report() -> None:
 
 UNANSWERED_TURN = replace(HEALTHY[3].turns[0], info={UNANSWERED: True})
 PLANTED = {
-    "a lost episode": (HEALTHY[1:], "lost", "1 of 30 episodes that the summary counts are not in the store"),
+    "a lost episode": (HEALTHY[1:], "lost", "1 of 30 episodes that the summary counts is not in the store"),
     "a fork without its parent": (
         [*HEALTHY, replace(played(99), fork=Fork("gone", ()))],
         "lost",
-        "1 forked episodes have no parent",
+        "1 forked episode has no parent",
     ),
     "a repeated record": ([*HEALTHY, HEALTHY[4]], "duplicated", "1 episode id occurs more than once: e4"),
     "a copy under another id": (
         [*HEALTHY, replace(HEALTHY[4], episode_id="other")],
         "duplicated",
-        "1 episodes are copies of others",
+        "1 episode copies another",
     ),
     "a score despite a failure": (
         [*HEALTHY, replace(played(77), turns=(UNANSWERED_TURN, *HEALTHY[3].turns[1:]))],
         "zeros",
-        "1 episodes are scored although they failed (1 the infrastructure failed in a step); 0 of them",
+        "1 episode is scored although it failed (1 the infrastructure failed in a step); 0 count as zero",
     ),
     "a failure with a score": (
         [*HEALTHY, replace(broken(78), score=Score(success=False))],
         "zeros",
-        "1 episodes are scored although they failed (1 EnvironmentDiedError); 1 of them count as zero: e78",
+        "1 episode is scored although it failed (1 EnvironmentDiedError); 1 counts as zero: e78",
     ),
 }
 
@@ -102,8 +102,8 @@ def test_what_a_reader_should_know_is_a_note_and_no_fault() -> None:
     assert found.passed
     assert sorted(names(found, faults=False)) == ["tokens", "zeros"]
     texts = " ".join(finding.text for finding in found.findings)
-    assert "1 of 31 scored episodes are failures of the policy (1 PolicyTimeoutError)" in texts
-    assert "1 of 31 turns do not continue the tokens before them" in texts
+    assert "1 of 31 scored episodes is a failure of the policy (1 PolicyTimeoutError)" in texts
+    assert "1 of 31 turns does not continue the tokens before them" in texts
 
 
 def test_bias_by_time_level_and_length_is_reported() -> None:
@@ -131,7 +131,7 @@ def test_the_command_ends_with_1_for_a_fault(run: Run) -> None:  # noqa: F811
         store.append(replace(HEALTHY[0], episode_id="other"))
     ran = run("audit", "runs/two")
     assert ran.code == 1
-    assert "FAULT duplicated: 1 episodes are copies" in ran.out
+    assert "FAULT duplicated: 1 episode copies another" in ran.out
     assert '"passed": false' in run("audit", "runs/two", "--json").out
 
 

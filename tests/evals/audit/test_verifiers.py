@@ -56,34 +56,34 @@ def branch(same: bool) -> list[dict[str, Any]]:
 ZERO = {"solved": {"score": 0.0, "weight": 1.0}}
 ERROR = [{"type": "ProviderError", "message": "502"}]
 VERIFIERS: dict[str, tuple[list[Any], str, str, bool]] = {
-    "a lost episode": (CLEAN[1:], "lost", "1 of 8 planned episodes are not in the log: 1 of task 0 (key0)", True),
+    "a lost episode": (CLEAN[1:], "lost", "1 of 8 planned episodes is not in the log: 1 of task 0 (key0)", True),
     "a record twice": ([*CLEAN, CLEAN[3]], "duplicated", "1 episode id occurs more than once: ep3", True),
     "a copy": ([*CLEAN, CLEAN[3] | {"id": "other"}], "duplicated", "times: other = ep3", True),
     "a zero of an error": (
         [*CLEAN[:7], peers.episode(7, {"ok": False, "errors": ERROR, "rewards": ZERO}, ok=False)],
         "zeros",
-        "although they failed (1 ProviderError); 1 of them count as zero: ep7",
+        "although it failed (1 ProviderError); 1 counts as zero: ep7",
         True,
     ),
     "a zero of a time-out": (
         [*CLEAN[:7], peers.episode(7, {"is_timeout": True, "rewards": ZERO})],
         "zeros",
-        "although they failed (1 time-out); 1 of them count as zero: ep7",
+        "although it failed (1 time-out); 1 counts as zero: ep7",
         True,
     ),
     "text that was tokenized again": (
         [*CLEAN[:7], peers.episode(7, {"nodes": branch(same=True)})],
         "tokens",
-        "1 of 8 turns do not continue the tokens before them; 1 of them have the same messages",
+        "1 of 8 turns does not continue the tokens before them; 1 of them has the same messages",
         False,
     ),
     "a history that was rewritten": (
         [*CLEAN[:7], peers.episode(7, {"nodes": branch(same=False)})],
         "tokens",
-        "1 of 8 turns do not continue the tokens before them: ep7",
+        "1 of 8 turns does not continue the tokens before them: ep7",
         False,
     ),
-    "a torn line": ([*CLEAN, '{"id": "ep9", "task"'], "unreadable", "1 files or lines", True),
+    "a torn line": ([*CLEAN, '{"id": "ep9", "task"'], "unreadable", "1 file or line could", True),
 }
 
 
@@ -105,7 +105,7 @@ def test_tasks_without_any_episode_are_noted_where_the_plan_is_an_upper_limit(tm
 def test_without_a_plan_a_task_with_fewer_attempts_is_noted(tmp_path: Path) -> None:
     found = traces(tmp_path, CLEAN[1:], attempts=None)
     assert found.passed
-    assert "1 tasks have fewer attempts than the usual 2: 0 (key0) (1)" in named(found, faults=False)["lost"]
+    assert "1 task has fewer attempts than the usual 2: 0 (key0) (1)" in named(found, faults=False)["lost"]
 
 
 def test_token_ids_that_a_log_lacks_are_not_recorded(tmp_path: Path) -> None:

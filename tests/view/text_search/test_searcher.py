@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 import turnwise as tw
 from turnwise.errors import StoreError
 from turnwise.rollouts.store import TEXT_INDEX, EpisodeStore, load_episodes, parts
-from turnwise.view import text_index
 from turnwise.view.episode_index import EpisodeIndex
-from turnwise.view.part_texts import read_texts
 from turnwise.view.queries import Query, page
-from turnwise.view.searcher import Searcher
-from turnwise.view.text_index import TextIndex, key_of
+from turnwise.view.text_search import text_index
+from turnwise.view.text_search.part_texts import read_texts
+from turnwise.view.text_search.searcher import Searcher
+from turnwise.view.text_search.text_index import TextIndex, key_of
 
-from .conftest import client_of
-from .fakes import episode, family, said, store, turn
+from ..conftest import client_of
+from ..fakes import episode, family, said, store, turn
 
 WORDS = st.text(st.sampled_from("aAbÄäß \n\x00🚪"), max_size=6)
 
@@ -99,7 +99,7 @@ def test_a_kept_index_is_used_instead_of_the_parts(tmp_path: Path, monkeypatch: 
     def refused(file: Path) -> Any:
         raise AssertionError(f"{file.name} is indexed")
 
-    monkeypatch.setattr("turnwise.view.searcher.read_texts", refused)
+    monkeypatch.setattr("turnwise.view.text_search.searcher.read_texts", refused)
     searcher = Searcher(path / TEXT_INDEX)
     assert found(path, searcher, text="DOOR") == expected != set()
     assert found(path, searcher, tool="search") == {"e1"}

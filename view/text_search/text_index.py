@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..rollouts.locks import take
+from ...rollouts.locks import take
 from .part_texts import PartTexts
 
 MAGIC = b"turnwise.texts/1\n"

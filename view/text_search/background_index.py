@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO
 from weakref import WeakKeyDictionary
 
-from ..rollouts.child_command import child_command
-from .episode_index import Snapshot
+from ...rollouts.child_command import child_command
+from ..episode_index import Snapshot
 from .part_texts import PartTexts
 from .searcher import Part, Searcher
 
@@ -42,7 +42,8 @@ class Job:
         self.done = 0
         """Number of parts that are dealt with."""
         pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-        self._child = subprocess.Popen(child_command("view.text_worker"), stdin=pipe, stdout=pipe, stderr=nowhere)
+        command = child_command("view.text_search.text_worker")
+        self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere)
         os.setpriority(os.PRIO_PROCESS, self._child.pid, NICENESS)  # before it has threads, which inherit it
         self._thread = threading.Thread(target=self._work, name="turnwise-texts", daemon=True)
         self._thread.start()

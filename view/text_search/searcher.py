@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .episode_index import AT_ONCE, READERS, Snapshot
+from ..episode_index import AT_ONCE, READERS, Snapshot
 from .part_texts import PartTexts, read_texts
 from .text_index import Key, TextIndex, key_of
 

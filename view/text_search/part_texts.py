@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import compute
 
-from ..errors import StoreError
+from ...errors import StoreError
 
 END, TOOL = b"\xff", b"\xfe"
 SAME = tuple((form.encode(), form.casefold().encode()) for form in "ςµϐϑϕϖϰϱϵ")

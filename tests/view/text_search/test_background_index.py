@@ -14,14 +14,14 @@ import pytest
 
 from turnwise.errors import StoreError
 from turnwise.rollouts.store import TEXT_INDEX, parts
-from turnwise.view import background_index, text_worker
-from turnwise.view.background_index import BackgroundIndexer
 from turnwise.view.episode_index import EpisodeIndex
-from turnwise.view.part_texts import PartTexts, read_texts
 from turnwise.view.queries import Query, page
-from turnwise.view.searcher import Searcher
+from turnwise.view.text_search import background_index, text_worker
+from turnwise.view.text_search.background_index import BackgroundIndexer
+from turnwise.view.text_search.part_texts import PartTexts, read_texts
+from turnwise.view.text_search.searcher import Searcher
 
-from .fakes import episode, store
+from ..fakes import episode, store
 
 PATIENCE = 120
 
@@ -89,7 +89,7 @@ def test_the_first_search_reads_no_part_again(tmp_path: Path, monkeypatch: pytes
     def refused(file: Path) -> None:
         raise AssertionError(f"{file.name} is indexed")
 
-    monkeypatch.setattr("turnwise.view.searcher.read_texts", refused)
+    monkeypatch.setattr("turnwise.view.text_search.searcher.read_texts", refused)
     assert found(path, searcher) == {"e0", "e2", "e4"}, "the table has no row of the damaged part"
     assert indexer.offer(searcher, EpisodeIndex(path).snapshot()) is None, "what is indexed is not read again"
 
