@@ -45,6 +45,13 @@ PEERS: Mapping[str, Peer] = {
     "gymnasium": Peer(
         "turnwise.envs.adapters.gymnasium_text:GymnasiumText", "gymnasium", None, True, "gymnasium/FrozenLake-v1"
     ),
+    "minigrid": Peer(
+        "turnwise.envs.adapters.minigrid_text:Minigrid",
+        "minigrid",
+        "minigrid",
+        True,
+        "minigrid/BabyAI-GoToRedBall-v0",
+    ),
     "reasoning_gym": Peer(
         "turnwise.envs.adapters.reasoning_gym_text:ReasoningGym",
         "reasoning_gym",
