@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 ACTIONS = ("check", "template")
 KINDS = ("slurm", "kuberay")
-COLUMNS = "node", "Python", "Turnwise", "CPU", "GPU", "GiB free", "disk", "bubblewrap", "Docker", "Chromium", "vLLM"
+SANDBOXES = "bubblewrap", "docker", "podman"
+COLUMNS = "node", "Python", "Turnwise", "CPU", "GPU", "GiB free", "disk", *SANDBOXES, "Chromium", "vLLM"
 
 Words = Annotated[
     list[str] | None,
@@ -163,10 +164,10 @@ def nodes(reports: list[NodeReport], env: str | None) -> Table:
         start = [report.address + (" (head)" if report.head else "")]
         tried = [_tried(report)] if env else []
         if look is None:
-            unknown = ["?"] * 2 + [str(report.count("CPU")), gpus] + ["?"] * 6
+            unknown = ["?"] * 2 + [str(report.count("CPU")), gpus] + ["?"] * 7
             table.add_row(*start, *unknown, *tried)
             continue
-        works = ["no" if look.lacks[name] else "yes" for name in ("bubblewrap", "docker", "Chromium")]
+        works = ["no" if look.lacks[name] else "yes" for name in (*SANDBOXES, "Chromium")]
         free, total = (size / 2**30 for size in look.memory)
         sizes = [f"{free:.1f} of {total:.1f}", f"{look.disk / 2**30:.0f} GiB"]
         versions = [look.versions["Python"], look.versions["Turnwise"], str(report.count("CPU")), gpus]

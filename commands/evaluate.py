@@ -81,7 +81,7 @@ ListSettings = Annotated[
 Sandbox = Annotated[
     str | None,
     typer.Option(
-        help="Sandbox backend for environments that run code: bubblewrap, docker, … (default: first that works)."
+        help="Sandbox backend for environments that run code: bubblewrap, docker, podman… (default: first that works)."
     ),
 ]
 

@@ -38,7 +38,7 @@ COLORS: dict[StrEnum, str] = {
 def sandbox(
     action: Annotated[str, typer.Argument(metavar="check|list|reap", help="Action to take.")],
     backend: Annotated[
-        str | None, typer.Argument(metavar="[BACKEND]", help="bubblewrap, docker, or a plugin's.", show_default=False)
+        str | None, typer.Argument(metavar="[BACKEND]", help="bubblewrap, docker, podman, …", show_default=False)
     ] = None,
     case: Annotated[
         list[str] | None, typer.Option(help="check: run only this case, by number or name; may be repeated.")

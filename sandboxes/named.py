@@ -14,9 +14,10 @@ GROUP = "turnwise.sandboxes"
 OURS = {
     "bubblewrap": ".bubblewrap.backend:BubblewrapBackend",
     "docker": ".docker.backend:DockerBackend",
+    "podman": ".podman.backend:PodmanBackend",
     "unconfined": ".unconfined:UnconfinedBackend",
 }
-BY_ITSELF = ("bubblewrap", "docker")
+BY_ITSELF = ("bubblewrap", "docker", "podman")
 """Backends to try, in this order, if none is named. A backend that confines nothing is never among them."""
 
 

@@ -15,15 +15,15 @@ from ..spec import SandboxSpec
 from ..start_slots import StartSlots
 from . import containers
 from .config import any_user, container_config
-from .engine import Engine
+from .engine import DOCKER, Engine, Product
 from .prepare import Prepared, start_command
 from .probe import capabilities, unavailable
 from .resolve import Images
 from .runner_process import DockerProcess
 from .stream import attach
 
-RUNTIME = "TURNWISE_DOCKER_RUNTIME"
-"""Environment variable: the runtime of the engine that runs containers, e.g. ``runsc``."""
+RUNTIME = "TURNWISE_{}_RUNTIME"
+"""Environment variable of a backend: the runtime of the engine that runs containers, e.g. ``runsc``."""
 LOOKS = 0.2
 """Seconds between two searches for leftovers of dead owners: the engine may still be handling their requests."""
 
@@ -40,11 +40,12 @@ class DockerBackend(RunnerBackend):
     """
 
     name: ClassVar[str] = "docker"
+    product: ClassVar[Product] = DOCKER
 
     def __init__(self, *, engine: str | None = None, runtime: str | None = None, starts: int | None = None) -> None:
         super().__init__()
-        self._engine = Engine(engine)
-        self._runtime = runtime or os.environ.get(RUNTIME) or None
+        self._engine = Engine(engine, self.product)
+        self._runtime = runtime or os.environ.get(RUNTIME.format(self.name.upper())) or None
         self._images = Images(self._engine, self._runtime)
         self._start_slots = StartSlots(self.name, starts)
         self._found: Capabilities | None = None

@@ -49,23 +49,24 @@ class Adapter(UnixHTTPAdapter):
         return pool
 
 
-def client(where: str) -> APIClient:
+def client(where: str, kind: type[APIClient] = APIClient) -> APIClient:
     """Create a client with the API version that the engine at an address reports.
 
     Args:
         where: address of the engine, ``unix:///path`` or ``tcp://host:port``.
+        kind: class of the client.
 
     Raises:
         DockerException, OSError: the engine does not answer.
     """
-    with _client(where, MINIMUM_DOCKER_API_VERSION) as asking:
+    with _client(where, MINIMUM_DOCKER_API_VERSION, kind) as asking:
         version = str(asking.version(api_version=False)["ApiVersion"])
-    return _client(where, version)
+    return _client(where, version, kind)
 
 
-def _client(where: str, version: str) -> APIClient:
+def _client(where: str, version: str, kind: type[APIClient]) -> APIClient:
     """Create a client that has sent no request yet."""
-    made = APIClient(base_url=where, version=version, timeout=int(TIMEOUT))
+    made = kind(base_url=where, version=version, timeout=int(TIMEOUT))
     if where.startswith("unix://"):
         made.mount(f"{made.base_url}/", Adapter(where.replace("unix:", "http+unix:", 1), int(TIMEOUT)))
     return made

@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -52,11 +53,38 @@ def address() -> str:
     raise SandboxUnavailableError(NONE_RUNS)
 
 
-def connect(where: str | None = None) -> APIClient:
+def _client_of(where: str) -> APIClient:
+    from .client import client
+
+    return client(where)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product whose engine has Docker's API.
+
+    Args:
+        name: name for messages.
+        find: function that returns the engine's address; raises ``SandboxUnavailableError`` if there is none.
+        client: function that connects to an address, once the Docker SDK is known to be there.
+        start: sentence part for users without an engine: what to do.
+    """
+
+    name: str
+    find: Callable[[], str]
+    client: Callable[[str], APIClient]
+    start: str
+
+
+DOCKER = Product("docker", address, _client_of, START)
+
+
+def connect(where: str | None = None, product: Product = DOCKER) -> APIClient:
     """Return a client of the engine, after checking that it answers.
 
     Args:
-        where: address of the engine (default: the one that ``address`` finds).
+        where: address of the engine (default: the one that the product finds).
+        product: product of the engine.
 
     Raises:
         SandboxUnavailableError: there is none, or the Docker SDK is missing.
@@ -64,16 +92,14 @@ def connect(where: str | None = None) -> APIClient:
     try:
         import docker
         import requests
-
-        from .client import client
     except ImportError as error:
         raise SandboxUnavailableError(NO_SDK) from error
-    where = where or address()
+    where = where or product.find()
     try:
-        return client(where)
+        return product.client(where)
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         raise SandboxUnavailableError(
-            f"the docker engine at {where} does not answer ({_cause(error)}): {START}"
+            f"the {product.name} engine at {where} does not answer ({_cause(error)}): {product.start}"
         ) from error
 
 
@@ -91,21 +117,22 @@ class Engine:
     """Calls one engine, in threads of its own, since the SDK blocks.
 
     Args:
-        where: address of the engine (default: the one that ``address`` finds at the first call).
+        where: address of the engine (default: the one that the product finds at the first call).
+        product: product of the engine.
     """
 
-    def __init__(self, where: str | None = None) -> None:
-        self._where = where
+    def __init__(self, where: str | None = None, product: Product = DOCKER) -> None:
+        self._where, self._product = where, product
         self._api: APIClient | None = None
         self.left: set[str] = set()
         """Containers to remove once the engine is back."""
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="turnwise-docker")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"turnwise-{product.name}")
 
     @property
     def where(self) -> str:
         """Its address."""
-        self._where = self._where or address()
+        self._where = self._where or self._product.find()
         return self._where
 
     @property
@@ -123,12 +150,13 @@ class Engine:
             SandboxUnavailableError: there is no engine.
             SandboxError: it refused, or is down.
         """
-        return await to_thread(lambda: _translated(lambda: call(self._client(), *args, **kwargs)), self._threads)
+        named = self._product.name
+        return await to_thread(lambda: _translated(named, lambda: call(self._client(), *args, **kwargs)), self._threads)
 
     def _client(self) -> APIClient:
         with self._lock:
             if self._api is None:
-                self._api = connect(self.where)
+                self._api = connect(self.where, self._product)
             return self._api
 
     def close(self) -> None:
@@ -139,7 +167,7 @@ class Engine:
             self._api = None
 
 
-def _translated(call: Callable[[], T]) -> T:
+def _translated(name: str, call: Callable[[], T]) -> T:
     """Return the result of a call, with its errors translated into this package's."""
     try:
         import docker
@@ -149,6 +177,6 @@ def _translated(call: Callable[[], T]) -> T:
     try:
         return call()
     except docker.errors.APIError as error:
-        raise SandboxError(f"the docker engine refused the request: {error.explanation or error}") from error
+        raise SandboxError(f"the {name} engine refused the request: {error.explanation or error}") from error
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        raise SandboxError(f"the docker engine does not answer: {error}") from error
+        raise SandboxError(f"the {name} engine does not answer: {error}") from error

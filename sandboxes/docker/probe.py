@@ -29,6 +29,10 @@ def capabilities(api: APIClient, where: str, name: str, runtime: str | None) -> 
     info: dict[str, Any] = api.info()
     version: dict[str, Any] = api.version()
     runs = runtime or str(info.get("DefaultRuntime", "runc"))
+    is_podman = any("podman" in str(part.get("Name")).lower() for part in version.get("Components") or ())
+    if is_podman != (name == "podman"):
+        there = "podman" if is_podman else "docker"
+        return unavailable(name, f"the engine at {where} is {there}, which has a sandbox backend of its own: {there}")
     if info.get("OSType") != "linux":
         return unavailable(name, f"the engine runs {info.get('OSType')} containers; sandboxes need Linux")
     if tuple(int(part) for part in str(version["ApiVersion"]).split(".")) < OLDEST:
@@ -37,10 +41,10 @@ def capabilities(api: APIClient, where: str, name: str, runtime: str | None) -> 
     if runtime and runtime not in known:
         return unavailable(name, f"the engine has no runtime {runtime!r}: it has {', '.join(sorted(known))}")
     why = (
-        f"docker {version['Version']} at {where}, storage {info.get('Driver')}, "
+        f"{name} {version['Version']} at {where}, storage {info.get('Driver')}, "
         f"control groups v{info.get('CgroupVersion', '1')} by {info.get('CgroupDriver')}, runtime {runs}"
     )
-    return Capabilities(name, True, True, why, guarantees(info, runs), notes(info, runs))
+    return Capabilities(name, True, True, why, guarantees(info, runs), notes(info, runs, name))
 
 
 def unavailable(name: str, why: str | SandboxUnavailableError) -> Capabilities:
@@ -78,7 +82,7 @@ def counted(info: Mapping[str, Any], flag: str, how: str) -> Guarantee:
     """Return a guarantee by control groups, which the engine may or may not have."""
     if info.get(flag):
         return enforced(how)
-    return Guarantee(Enforcement.ABSENT, f"the engine says that the kernel cannot ({flag} is false)")
+    return Guarantee(Enforcement.ABSENT, f"the engine reports that it cannot here ({flag} is false)")
 
 
 def enforced(how: str) -> Guarantee:
@@ -86,15 +90,23 @@ def enforced(how: str) -> Guarantee:
     return Guarantee(Enforcement.ENFORCED, how)
 
 
-def notes(info: Mapping[str, Any], runtime: str) -> tuple[str, ...]:
-    """Return further notes for careful users."""
+def notes(info: Mapping[str, Any], runtime: str, name: str = "docker") -> tuple[str, ...]:
+    """Return further notes for careful users.
+
+    Args:
+        info: report of the engine.
+        runtime: container runtime.
+        name: name of the backend.
+    """
     said = ["nothing is written to the engine's disk, which the engine could not limit"]
     if runtime in OURS:
-        said.append("containers share the host's kernel; another runtime has its own (TURNWISE_DOCKER_RUNTIME=runsc)")
+        setting = f"TURNWISE_{name.upper()}_RUNTIME=runsc"
+        said.append(f"containers share the host's kernel; another runtime has its own ({setting})")
         said.append("/proc/self/mountinfo names folders of the engine on the host")
     options = " ".join(info.get("SecurityOptions") or ())
     if "name=seccomp" not in options:
         said.append("the engine filters no system calls; only the runner's own filter does")
     if "name=userns" not in options and "name=rootless" not in options:
-        said.append("users inside are users of the host, though never root: the engine maps none (--userns-remap)")
+        remap = " (--userns-remap)" if name == "docker" else ""
+        said.append(f"users inside are users of the host, though never root: the engine maps none{remap}")
     return tuple(said)

@@ -99,4 +99,4 @@ def test_where_nothing_works_each_backend_says_what_it_lacks(run: Run, monkeypat
 
     monkeypatch.setattr("turnwise.commands.sandbox.backend_named", lambda name: Nowhere())
     run("sandbox", "check").refused("bubblewrap: install it with apt-get", "docker: install it with apt-get")
-    assert BY_ITSELF == ("bubblewrap", "docker"), "what confines nothing is never tried by itself"
+    assert BY_ITSELF == ("bubblewrap", "docker", "podman"), "what confines nothing is never tried by itself"

@@ -79,7 +79,7 @@ async def test_each_node_reports_what_it_can_do(cluster: Any) -> None:
         assert report.count("CPU") == report.workers == 2
         assert report.lacks == ()
         assert 0 < report.look.memory[0] <= report.look.memory[1]
-        assert set(report.look.lacks) == {"bubblewrap", "docker", "Chromium"}
+        assert set(report.look.lacks) == {"bubblewrap", "docker", "podman", "Chromium"}
     assert missing(reports, on(), "maze") == ""
     assert missing(reports, on(workers=5), "maze") == (
         "the cluster has room for 4 of the 5 workers of maze (rollouts.workers)"
