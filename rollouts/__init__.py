@@ -10,6 +10,7 @@ from ..lazy import attach
 if TYPE_CHECKING:
     from .costs import RolloutCost
     from .episode import Episode, Fork, Outcome, Turn, scored
+    from .for_skyrl import skyrl_env
     from .for_trl import TrlRollout, trl_reward, trl_rollout
     from .for_verifiers import verifiers_taskset
     from .options import RunOptions
@@ -32,6 +33,7 @@ __all__ = [
     "run",
     "run_episodes",
     "scored",
+    "skyrl_env",
     "trl_reward",
     "trl_rollout",
     "verifiers_taskset",

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..agents.parsers import AUTO, ActionParser, parser_for
-from ..agents.tool_calls import CallParser, described
-from ..envs.base import TurnEnv
-from ..envs.messages import Action, Message, TextPart
+from ..agents.parsers import AUTO, parser_for
 from ..envs.registry import make
 from ..errors import UsageError
 from ..tasks.family import TaskFamily
 from ..tasks.spec import Split, TaskSpec
+from .text_episode import TextEpisode
 
 REWARD = "turnwise"
 """Name of the reward in a trace."""
@@ -36,57 +34,30 @@ class Play:
     """
 
     def __init__(self, id: str, kwargs: dict[str, Any], parser: str) -> None:
-        self._id, self._kwargs, self._parser = id, kwargs, parser
+        self.episode = TextEpisode(id, kwargs, parser)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-verifiers")
-        self._env: TurnEnv | None = None
-        self._reader: ActionParser | None = None
-        self.total, self.turns, self.over = 0.0, 0, False
-        self.ended: dict[str, Any] = {}
-        """How the episode ended: ``terminated``, ``truncated`` and ``success``."""
 
     async def start(self, task: TaskSpec) -> tuple[str, str]:
         """Start the episode; return the system message and the first user message."""
-        started: tuple[str, str] = await self._aside(self._start, task)
+        started: tuple[str, str] = await self._aside(self.episode.start, task)
         return started
 
     async def answer(self, reply: str) -> str:
         """Let a reply act, and return the next user message."""
-        said: str = await self._aside(self._answer, reply)
+        said: str = await self._aside(self.episode.answer, reply)
         return said
 
     async def give_up(self) -> None:
         """Answer with empty messages up to the turn limit, as an agent that says nothing more."""
-        while not self.over:
-            await self.answer("")
+        await self._aside(self.episode.give_up)
 
     async def close(self) -> None:
         """Close the environment and its thread."""
-        if self._env is not None:
-            await self._aside(self._env.close)
+        await self._aside(self.episode.close)
         self._thread.shutdown(wait=False)
 
     async def _aside(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
-
-    def _start(self, task: TaskSpec) -> tuple[str, str]:
-        self._env = make(self._id, **self._kwargs)
-        observation, _ = self._env.reset(options={"task": task})
-        tools = [tool.to_json() for tool in self._env.tools]
-        self._reader = parser_for(self._parser, tools)
-        system = [_text([one]) for one in observation.messages if one.role == "system"]
-        if isinstance(self._reader, CallParser):
-            system.append(described(tools, self._reader.how))
-        return "\n\n".join(system), _text([one for one in observation.messages if one.role != "system"])
-
-    def _answer(self, reply: str) -> str:
-        if self._env is None or self._reader is None:
-            raise UsageError("start() comes before the first reply")
-        action = self._reader.parse(reply) if reply else Action("")
-        observation, reward, terminated, truncated, info = self._env.step(action)
-        self.total, self.turns, self.over = self.total + reward, self.turns + 1, terminated or truncated
-        if self.over:
-            self.ended = {"terminated": terminated, "truncated": truncated, "success": bool(info.get("success"))}
-        return _text(observation.messages)
 
 
 def _family(
@@ -173,23 +144,16 @@ async def _run(play: Play, task: Any, player: Any) -> None:
             segment = await interaction.turn(said)
             while not segment.terminated:
                 said = await play.answer(segment.last_reply)
-                if play.over:
+                if play.episode.over:
                     break
                 segment = await interaction.turn(said)
         trace = interaction.trace
         if trace.errors:
             return  # a failure of the model's server is not a zero
-        turns = play.turns
+        turns = play.episode.turns
         await play.give_up()
-        trace.record_reward(REWARD, play.total)
-        trace.record_metrics({"success": play.ended["success"], "turns": turns})
-        trace.info[REWARD] = {**play.ended, "task": task.data.spec}
+        trace.record_reward(REWARD, play.episode.total)
+        trace.record_metrics({"success": play.episode.ended["success"], "turns": turns})
+        trace.info[REWARD] = {**play.episode.ended, "task": task.data.spec}
     finally:
         await play.close()
-
-
-def _text(messages: Sequence[Message]) -> str:
-    for message in messages:
-        if any(not isinstance(part, TextPart) for part in message.parts):
-            raise UsageError("this observation has another part than text, such as an image, and verifiers reads text")
-    return "\n\n".join(message.text for message in messages)

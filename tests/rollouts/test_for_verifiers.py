@@ -26,6 +26,7 @@ from turnwise.errors import TurnwiseError, UsageError
 from turnwise.evals.audit.logs import find_logs
 from turnwise.rollouts import verifiers_taskset
 from turnwise.rollouts.for_verifiers import Play
+from turnwise.rollouts.text_episode import TextEpisode
 from turnwise.tasks.spec import TaskSpec
 
 ROOT = Path(__file__).parents[2]
@@ -80,10 +81,10 @@ def env_id() -> str:
     return "demo/Safe-v0"
 
 
-def played(env_id: str, seed: int, *replies: str) -> tuple[Play, list[str]]:
+def played(env_id: str, seed: int, *replies: str) -> tuple[TextEpisode, list[str]]:
     """Play an episode with these replies; return it and every text of the environment."""
 
-    async def run() -> tuple[Play, list[str]]:
+    async def run() -> tuple[TextEpisode, list[str]]:
         play = Play(env_id, {}, "auto")
         row = trl_rows(env_id, seed + 1)[seed]
         texts = list(await play.start(TaskSpec.from_json(row["task"])))
@@ -93,7 +94,7 @@ def played(env_id: str, seed: int, *replies: str) -> tuple[Play, list[str]]:
             await play.give_up()
         finally:
             await play.close()
-        return play, texts
+        return play.episode, texts
 
     return asyncio.run(run())
 

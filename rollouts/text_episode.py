@@ -1,0 +1,71 @@
+"""One episode as a conversation of text, for libraries whose models read and write text alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..agents.parsers import ActionParser, parser_for
+from ..agents.tool_calls import CallParser, described
+from ..envs.base import TurnEnv
+from ..envs.messages import Action, Message, TextPart
+from ..envs.registry import make
+from ..errors import UsageError
+from ..tasks.spec import TaskSpec
+
+
+class TextEpisode:
+    """One episode: each observation is a user message, and each reply of a model is an action.
+
+    Args:
+        id: id of the environment.
+        kwargs: constructor arguments of the environment.
+        parser: name of the parser that reads replies.
+    """
+
+    def __init__(self, id: str, kwargs: dict[str, Any], parser: str) -> None:
+        self._id, self._kwargs, self._parser = id, kwargs, parser
+        self._env: TurnEnv | None = None
+        self._reader: ActionParser | None = None
+        self.total, self.turns, self.over = 0.0, 0, False
+        self.ended: dict[str, Any] = {}
+        """How the episode ended: ``terminated``, ``truncated`` and ``success``."""
+
+    def start(self, task: TaskSpec) -> tuple[str, str]:
+        """Start the episode; return the system message, with the tools described in it, and the first user message."""
+        self._env = make(self._id, **self._kwargs)
+        observation, _ = self._env.reset(options={"task": task})
+        tools = [tool.to_json() for tool in self._env.tools]
+        self._reader = parser_for(self._parser, tools)
+        system = [_text([one]) for one in observation.messages if one.role == "system"]
+        if isinstance(self._reader, CallParser):
+            system.append(described(tools, self._reader.how))
+        return "\n\n".join(system), _text([one for one in observation.messages if one.role != "system"])
+
+    def answer(self, reply: str) -> str:
+        """Let a reply act, and return the next user message."""
+        if self._env is None or self._reader is None:
+            raise UsageError("start() comes before the first reply")
+        action = self._reader.parse(reply) if reply else Action("")
+        observation, reward, terminated, truncated, info = self._env.step(action)
+        self.total, self.turns, self.over = self.total + reward, self.turns + 1, terminated or truncated
+        if self.over:
+            self.ended = {"terminated": terminated, "truncated": truncated, "success": bool(info.get("success"))}
+        return _text(observation.messages)
+
+    def give_up(self) -> None:
+        """Answer with empty messages up to the turn limit, as an agent that says nothing more."""
+        while not self.over:
+            self.answer("")
+
+    def close(self) -> None:
+        """Close the environment."""
+        if self._env is not None:
+            self._env.close()
+
+
+def _text(messages: Sequence[Message]) -> str:
+    for message in messages:
+        if any(not isinstance(part, TextPart) for part in message.parts):
+            raise UsageError("this observation has another part than text, such as an image, and models read text here")
+    return "\n\n".join(message.text for message in messages)
