@@ -194,8 +194,9 @@ class SelfPlay:
                 f"self-play asks its questions in an environment of search, such as turnwise/Search-v1 or "
                 f"turnwise/SearchTags-v1; {self.env} is none"
             )
-        self.proposers = EnvPool.of(PROPOSER, env_kwargs={**self.env_kwargs, "grammar": self.grammar})
-        self.family, _ = family_and_tools(PROPOSER, self.env_kwargs)
+        rules = {**self.env_kwargs, "grammar": self.grammar}
+        self.proposers = EnvPool.of(PROPOSER, env_kwargs=rules)
+        self.family, _ = family_and_tools(PROPOSER, rules)
 
     async def aclose(self) -> None:
         """Close the proposer's environments."""
@@ -293,8 +294,7 @@ def _paid(proposed: Collected, worth: Callable[[Episode], float | None]) -> Coll
 
 
 def _each(collected: Collected, change: Callable[[Episode], Episode]) -> Collected:
-    groups = (replace(group, members=tuple(map(change, group.members))) for group in collected.groups)
-    return replace(collected, groups=tuple(groups))
+    return replace(collected, groups=tuple(replace(g, members=tuple(map(change, g.members))) for g in collected.groups))
 
 
 def _sized(options: RunOptions, size: int) -> RunOptions:

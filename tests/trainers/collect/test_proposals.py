@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,6 +204,17 @@ async def test_what_the_machinery_lost_is_nobodys_fault(lost: str) -> None:
     assert 0 < sum(group.excluded for group in groups) < 16
     assert {one for group in groups for one in group.returns} == {0.0}, "the others are solved by everybody"
     assert all(len(group.members) + group.excluded == 2 for group in groups)
+
+
+def test_a_grammar_for_questions_of_your_own_is_refused_at_once(tmp_path: Path) -> None:
+    page, asked = {"id": "1", "title": "Bel", "text": "Bel is a town."}, {"question": "Who?", "answers": ["Bel"]}
+    files = {"corpus": page, "questions": {**asked, "evidence": [["1"]]}}
+    for name, line in files.items():
+        (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(line)}\n")
+    own = {name: str(tmp_path / f"{name}.jsonl") for name in files}
+    SelfPlay(TOOLS, own, attempts=2, tries=2)
+    with pytest.raises(UsageError, match="grammar understands the pages of the fictional wiki"):
+        SelfPlay(TOOLS, own, attempts=2, tries=2, grammar=True)
 
 
 @pytest.mark.parametrize("env", ["turnwise/Maze-v0", "turnwise/SearchPropose-v1"])
