@@ -21,6 +21,7 @@ from .test_on_policy import running
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")]
 RAY = {"engine": "ray", "address": "auto", "workers": 2, "episodes_per_worker": 4}
+EPISODES = small.SHARED["episodes"]
 MACHINE = (*small.MEASURED, "ray/")
 
 
@@ -84,3 +85,30 @@ def test_loop_and_restarts_from_its_episodes(tmp_path: Path, cloned: Path) -> No
         return running(out, cloned / "model", "grpo", branching=branching, group_size=4, **changes)
 
     compared(on_policy.train, restarting, tmp_path / "restart")
+
+
+@pytest.mark.shift("ray")
+def test_overlapped_steps_leave_no_group_out(tmp_path: Path, cloned: Path) -> None:
+    """With weights that stand still, an episode is the same whenever it is played. So if slow groups were left out, or
+    came twice, the trained episodes would differ from those of the local engine, or their tasks from those of
+    synchronous steps.
+    """
+    still = {"steps": 4, "keep_episodes": "all", "optimizer": {"lr": 1e-12}, "eval": {"episodes": 0}}
+    overlap = {"overlap": {"enabled": True, "max_staleness": 1}, "episodes": {**EPISODES, "concurrency": 12}}
+    runs: dict[str, dict[str, Any]] = {"synchronous": {}, "local": overlap, "ray": {**overlap, "rollouts": RAY}}
+    kept = {}
+    for name, changes in runs.items():
+        loop.train(small.looping(tmp_path / name, cloned / "model", **still, **changes))
+        kept[name] = load_episodes(tmp_path / name / "training_episodes")
+
+    ends = [{each.episode_id: (each.success, len(each.turns)) for each in kept[name]} for name in ("local", "ray")]
+    assert len(kept["ray"]) == len(ends[1]) == 24, "each episode of four steps of two groups once"
+    assert ends[1] == ends[0], "the engine changed which episodes are trained, or what became of them"
+    tasks = [sorted(each.task.seed for each in kept[name]) for name in ("synchronous", "ray")]
+    assert tasks[0] == tasks[1], "asynchronous steps left out groups that synchronous ones train"
+    lines = [line for line in read_metrics(tmp_path / "ray" / "metrics.jsonl") if "rollouts/drawn" in line]
+    for line in lines:
+        failed = sum(value for name, value in line.items() if name.startswith("rollouts/failed_"))
+        assert line["rollouts/drawn"] == line["rollouts/trained"] + failed + line["rollouts/open"]
+    assert max(line["overlap/staleness_max"] for line in lines) <= 1
+    assert alive() == []
