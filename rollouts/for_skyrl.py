@@ -87,8 +87,6 @@ class _Played:
 
     def step(self, action: str, max_turns: int) -> dict[str, Any]:
         """Return SkyRL's step for a reply of the model."""
-        if self.episode.over:
-            raise UsageError("the episode has ended; construct another environment")
         before, said = self.episode.total, self.call("answer", action)
         self.turns, over = self.episode.turns, self.episode.over
         if not over and self.turns >= max_turns:

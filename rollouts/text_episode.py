@@ -48,6 +48,8 @@ class TextEpisode:
         """Let a reply act, and return the next user message."""
         if self._env is None or self._reader is None:
             raise UsageError("start() comes before the first reply")
+        if self.over:
+            raise UsageError("the episode has ended; start another one")
         action = self._reader.parse(reply) if reply else Action("")
         observation, reward, terminated, truncated, info = self._env.step(action)
         self.total, self.turns, self.over = self.total + reward, self.turns + 1, terminated or truncated
