@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .for_skyrl import skyrl_env
     from .for_trl import TrlRollout, trl_reward, trl_rollout
     from .for_verifiers import verifiers_taskset
+    from .for_verl import verl_agent_loop
     from .options import RunOptions
     from .recording import record_episodes
     from .runner import run, run_episodes
@@ -37,6 +38,7 @@ __all__ = [
     "trl_reward",
     "trl_rollout",
     "verifiers_taskset",
+    "verl_agent_loop",
 ]
 
 if not TYPE_CHECKING:

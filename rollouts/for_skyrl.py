@@ -5,15 +5,14 @@ The environment writes the prompt. Each reply of the model is an action, and eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..agents.parsers import AUTO, parser_for
 from ..envs.registry import make
 from ..errors import UsageError
-from ..tasks.spec import TaskSpec
-from .text_episode import TextEpisode
+from .text_episode import TextEpisode, first_messages, task_of_row
 
 
 def skyrl_env(id: str, *, parser: str = AUTO, **kwargs: Any) -> type[Any]:
@@ -48,12 +47,12 @@ def skyrl_env(id: str, *, parser: str = AUTO, **kwargs: Any) -> type[Any]:
             super().__init__()
             row = extras or {}
             self.max_turns = min(int(row.get("max_turns") or limit), limit)
-            self._task = _task(row)
+            self._task = task_of_row(row)
             self._played = _Played(TextEpisode(id, kwargs, parser))
 
         def init(self, prompt: list[dict[str, str]]) -> tuple[list[dict[str, str]], dict[str, Any]]:
             system, said = self._played.call("start", self._task)
-            return _prompt(prompt, system, said), {}
+            return first_messages(prompt, system, said), {}
 
         def step(self, action: str) -> dict[str, Any]:
             stepped = self._played.step(action, self.max_turns)
@@ -88,8 +87,6 @@ class _Played:
 
     def step(self, action: str, max_turns: int) -> dict[str, Any]:
         """Return SkyRL's step for a reply of the model."""
-        if self.episode.over:
-            raise UsageError("the episode has ended; construct another environment")
         before, said = self.episode.total, self.call("answer", action)
         self.turns, over = self.episode.turns, self.episode.over
         if not over and self.turns >= max_turns:
@@ -108,19 +105,3 @@ class _Played:
             self._closed = True
             self.call("close")
             self._thread.shutdown(wait=False)
-
-
-def _task(row: Mapping[str, Any]) -> TaskSpec:
-    spec = row.get("task") or (row.get("extra_info") or {}).get("task")
-    if spec is None:
-        raise UsageError("a row needs a column 'task', as turnwise.envs.trl_rows writes it")
-    return TaskSpec.from_json(dict(spec))
-
-
-def _prompt(prompt: Sequence[Mapping[str, str]], system: str, said: str) -> list[dict[str, str]]:
-    """Return the first messages: a row's own system message comes first, and its other messages before the last."""
-    own = [message["content"] for message in prompt if message["role"] == "system"]
-    whole = "\n\n".join(text for text in (*own, system) if text)
-    others = [dict(message) for message in prompt if message["role"] != "system" and message["content"]]
-    first = [{"role": "system", "content": whole}] if whole else []
-    return [*first, *others, {"role": "user", "content": said}]

@@ -7,10 +7,8 @@ the model is an action.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..agents.parsers import AUTO, parser_for
@@ -18,46 +16,10 @@ from ..envs.registry import make
 from ..errors import UsageError
 from ..tasks.family import TaskFamily
 from ..tasks.spec import Split, TaskSpec
-from .text_episode import TextEpisode
+from .text_episode import ThreadedEpisode
 
 REWARD = "turnwise"
 """Name of the reward in a trace."""
-
-
-class Play:
-    """One episode of an environment, in a thread of its own.
-
-    Args:
-        id: id of the environment.
-        kwargs: constructor arguments of the environment.
-        parser: name of the parser that reads replies.
-    """
-
-    def __init__(self, id: str, kwargs: dict[str, Any], parser: str) -> None:
-        self.episode = TextEpisode(id, kwargs, parser)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-verifiers")
-
-    async def start(self, task: TaskSpec) -> tuple[str, str]:
-        """Start the episode; return the system message and the first user message."""
-        started: tuple[str, str] = await self._aside(self.episode.start, task)
-        return started
-
-    async def answer(self, reply: str) -> str:
-        """Let a reply act, and return the next user message."""
-        said: str = await self._aside(self.episode.answer, reply)
-        return said
-
-    async def give_up(self) -> None:
-        """Answer with empty messages up to the turn limit, as an agent that says nothing more."""
-        await self._aside(self.episode.give_up)
-
-    async def close(self) -> None:
-        """Close the environment and its thread."""
-        await self._aside(self.episode.close)
-        self._thread.shutdown(wait=False)
-
-    async def _aside(self, function: Any, *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
 
 def _family(
@@ -130,12 +92,12 @@ def verifiers_taskset(
 
     class Env(vf.Env[Config]):  # type: ignore[misc]
         async def run(self, task: Any, agents: Any) -> None:
-            await _run(Play(id, kwargs, parser), task, agents.player)
+            await _run(ThreadedEpisode(id, kwargs, parser), task, agents.player)
 
     return Taskset, Env
 
 
-async def _run(play: Play, task: Any, player: Any) -> None:
+async def _run(play: ThreadedEpisode, task: Any, player: Any) -> None:
     """Play an episode, and record its reward unless the player failed."""
     try:
         system, said = await play.start(TaskSpec.from_json(task.data.spec))

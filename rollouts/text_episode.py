@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..agents.parsers import ActionParser, parser_for
@@ -46,6 +48,8 @@ class TextEpisode:
         """Let a reply act, and return the next user message."""
         if self._env is None or self._reader is None:
             raise UsageError("start() comes before the first reply")
+        if self.over:
+            raise UsageError("the episode has ended; start another one")
         action = self._reader.parse(reply) if reply else Action("")
         observation, reward, terminated, truncated, info = self._env.step(action)
         self.total, self.turns, self.over = self.total + reward, self.turns + 1, terminated or truncated
@@ -62,6 +66,63 @@ class TextEpisode:
         """Close the environment."""
         if self._env is not None:
             self._env.close()
+
+
+class ThreadedEpisode:
+    """A ``TextEpisode`` in a thread of its own, for event loops: a browser or a database wants one thread.
+
+    Args:
+        id: id of the environment.
+        kwargs: constructor arguments of the environment.
+        parser: name of the parser that reads replies.
+    """
+
+    def __init__(self, id: str, kwargs: dict[str, Any], parser: str) -> None:
+        self.episode = TextEpisode(id, kwargs, parser)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-episode")
+
+    async def start(self, task: TaskSpec) -> tuple[str, str]:
+        """Start the episode; return the system message and the first user message."""
+        started: tuple[str, str] = await self._aside(self.episode.start, task)
+        return started
+
+    async def answer(self, reply: str) -> str:
+        """Let a reply act, and return the next user message."""
+        said: str = await self._aside(self.episode.answer, reply)
+        return said
+
+    async def give_up(self) -> None:
+        """Answer with empty messages up to the turn limit, as an agent that says nothing more."""
+        await self._aside(self.episode.give_up)
+
+    async def close(self) -> None:
+        """Close the environment and its thread."""
+        await self._aside(self.episode.close)
+        self._thread.shutdown(wait=False)
+
+    async def _aside(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+
+def task_of_row(row: Mapping[str, Any]) -> TaskSpec:
+    """Return the task of a row of a data set, in its column ``task`` or in ``extra_info``.
+
+    Raises:
+        UsageError: it has none.
+    """
+    spec = row.get("task") or (row.get("extra_info") or {}).get("task")
+    if spec is None:
+        raise UsageError("a row needs a column 'task', as turnwise.envs.trl_rows writes it")
+    return TaskSpec.from_json(dict(spec))
+
+
+def first_messages(prompt: Sequence[Mapping[str, Any]], system: str, said: str) -> list[dict[str, str]]:
+    """Return the first messages: a row's own system message comes first, and its other messages before the last."""
+    own = [message["content"] for message in prompt if message["role"] == "system"]
+    whole = "\n\n".join(text for text in (*own, system) if text)
+    others = [dict(message) for message in prompt if message["role"] != "system" and message["content"]]
+    first = [{"role": "system", "content": whole}] if whole else []
+    return [*first, *others, {"role": "user", "content": said}]
 
 
 def _text(messages: Sequence[Message]) -> str:

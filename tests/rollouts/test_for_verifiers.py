@@ -25,8 +25,7 @@ from turnwise.envs import trl_rows
 from turnwise.errors import TurnwiseError, UsageError
 from turnwise.evals.audit.logs import find_logs
 from turnwise.rollouts import verifiers_taskset
-from turnwise.rollouts.for_verifiers import Play
-from turnwise.rollouts.text_episode import TextEpisode
+from turnwise.rollouts.text_episode import TextEpisode, ThreadedEpisode
 from turnwise.tasks.spec import TaskSpec
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +84,7 @@ def played(env_id: str, seed: int, *replies: str) -> tuple[TextEpisode, list[str
     """Play an episode with these replies; return it and every text of the environment."""
 
     async def run() -> tuple[TextEpisode, list[str]]:
-        play = Play(env_id, {}, "auto")
+        play = ThreadedEpisode(env_id, {}, "auto")
         row = trl_rows(env_id, seed + 1)[seed]
         texts = list(await play.start(TaskSpec.from_json(row["task"])))
         try:
