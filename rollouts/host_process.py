@@ -19,11 +19,11 @@ import cloudpickle
 import pydantic
 
 from ..envs.base import TurnEnv
+from ..envs.child_command import child_command
 from ..envs.harbor.address import is_harbor
 from ..envs.registry import Entry, make, register
 from ..envs.tools import Tool
 from ..errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
-from .child_command import child_command
 from .hosts import CLOSING_GRACE, Build, Host
 
 HEADER = struct.Struct("!Q")

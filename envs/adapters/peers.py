@@ -59,8 +59,18 @@ PEERS: Mapping[str, Peer] = {
         False,
         "reasoning_gym/leg_counting-v0",
     ),
+    "scienceworld": Peer(
+        "turnwise.envs.adapters.scienceworld_text:ScienceWorld",
+        "scienceworld",
+        "scienceworld",
+        False,
+        "scienceworld/find-plant-v0",
+    ),
     "textarena": Peer(
         "turnwise.envs.adapters.textarena_text:TextArena", "textarena", "textarena", True, "textarena/Mastermind-v0"
+    ),
+    "textworld": Peer(
+        "turnwise.envs.adapters.textworld_text:TextWorld", "textworld", "textworld", False, "textworld/simple-v0"
     ),
 }
 """Packages by the first part of an id."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ...envs.child_command import child_command
 from ...logs import masked, tell
-from ...rollouts.child_command import child_command
 from .settings import TrackerName, TrackingConfig
 from .tracker import TrackedRun
 

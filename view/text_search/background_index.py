@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 
 from ...rollouts.child_command import child_command
 from ..episode_index import Snapshot
+from ..envs.child_command import child_command
+from .episode_index import Snapshot
 from .part_texts import PartTexts
 from .searcher import Part, Searcher
 

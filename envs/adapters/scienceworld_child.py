@@ -1,0 +1,92 @@
+"""ScienceWorld's simulator, in a process of its own that owns a Java virtual machine for all of its games."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from functools import lru_cache
+from typing import Any
+
+from .peer_child import RefusedError, serve
+
+MEMORY = ("-Xmx1g", "-XX:+UseSerialGC")
+"""Options of Java: its defaults take a quarter of the machine's memory, and a thread per processor to collect."""
+SPLITS = {"train": "getVariationsTrain", "dev": "getVariationsDev"}
+"""Methods of the simulator that list the variations of a task; all other splits are its test set."""
+
+
+def main(fd: int, folder: str) -> None:
+    """Serve games of ScienceWorld."""
+    serve(fd, folder, ScienceWorldGame, _stop_java)
+
+
+@lru_cache(maxsize=1)
+def _gateway() -> Any:
+    """Start Java, which ends when its input closes, and so also when this process is killed."""
+    gateway: Any = importlib.import_module("py4j.java_gateway")
+    constants: Any = importlib.import_module("scienceworld.constants")
+    port, process = gateway.launch_gateway(
+        classpath=constants.JAR_PATH, die_on_exit=True, cwd=constants.BASEPATH, javaopts=list(MEMORY), return_proc=True
+    )
+    parameters = gateway.GatewayParameters(auto_field=True, port=port)
+    return gateway.JavaGateway(gateway_parameters=parameters, java_process=process)
+
+
+def _stop_java() -> None:
+    if _gateway.cache_info().currsize:
+        process = _gateway().java_process
+        with contextlib.suppress(Exception):
+            _gateway().shutdown()
+        process.kill()
+        process.wait()
+
+
+def _simulator() -> Any:
+    return _gateway().jvm.scienceworld.runtime.pythonapi.PythonInterface()
+
+
+class ScienceWorldGame:
+    """One game; ``begin`` may be called again."""
+
+    def __init__(self) -> None:
+        self._server: Any = None
+        self._begun: tuple[str, int, str] = ("", 0, "")
+
+    def begin(self, task: str, split: str, index: int, simplifications: str) -> dict[str, Any]:
+        """Start a variation of a task, and return what is seen.
+
+        Raises:
+            RefusedError: there is no such simplification.
+        """
+        if self._server is None:
+            self._server = _simulator()
+        known = {"easy", *str(self._server.getPossibleSimplifications()).split(", ")}
+        if unknown := sorted({each for each in simplifications.split(",") if each} - known):
+            raise RefusedError(f"ScienceWorld has no simplification {unknown[0]!r}; it has {', '.join(sorted(known))}")
+        self._server.load(task, 0, simplifications, False)
+        variations = list(getattr(self._server, SPLITS.get(split, "getVariationsTest"))())
+        self._begun = (task, int(variations[index % len(variations)]), simplifications)
+        self._server.load(*self._begun, False)
+        self._server.reset()
+        seen = self.step("look around")
+        return {**seen, "task": str(self._server.freeActionTaskDesc()), "variation": self._begun[1]}
+
+    def step(self, command: str) -> dict[str, Any]:
+        """Enter a command, and return what is seen."""
+        text = str(self._server.step(command))
+        score = round(100 * float(self._server.getScore()))
+        return {"text": text, "score": score, "over": bool(self._server.getCompleted()) or score < 0}
+
+    def gold(self) -> list[str]:
+        """Return the simulator's own solution of the present task."""
+        server = _simulator()
+        server.load(*self._begun, True)
+        return [str(each) for each in server.getGoldActionSequence()]
+
+    def commands(self) -> list[str]:
+        """Return the commands that do something now."""
+        return sorted({str(each) for each in self._server.getValidActionObjectCombinations()})
+
+    def close(self) -> None:
+        """Let the simulator go; Java collects it."""
+        self._server = None
