@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import IO
 from weakref import WeakKeyDictionary
 
-from ...rollouts.child_command import child_command
+from ...envs.child_command import child_command
 from ..episode_index import Snapshot
-from ..envs.child_command import child_command
-from .episode_index import Snapshot
 from .part_texts import PartTexts
 from .searcher import Part, Searcher
 
