@@ -18,7 +18,7 @@ from .peer_child import RefusedError, serve
 MOST_COMPILED = 128
 """Compiled games that are kept: members of a group and forks play the same one."""
 OVER = "Would you like to RESTART"
-"""Beginning of the question that the interpreter asks at the end, when the episode is over."""
+"""Beginning of the question that the interpreter asks after the end of a game."""
 STATUS = re.compile(r"\s*>\s+-= [^\n]*\Z")
 """The interpreter's next prompt, and the line with the room, the score and the moves at the top of its screen."""
 BLANK = re.compile(r"(?:[ \t]*\n){3,}[ \t]*")

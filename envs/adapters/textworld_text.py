@@ -37,7 +37,7 @@ COOKING_SPLITS = {Split.TRAIN: "train", Split.DEV: "valid"}
 USUAL_LIMIT, MORE_TURNS = 100, 2
 """Turns of a game, and turns per command of its walkthrough where that is more."""
 COMMAND = re.compile(r"[a-z0-9][a-z0-9 '&-]*")
-"""Pattern of one command. Full stops and commas would join several, or address a person."""
+"""Pattern of one command. Full stops and commas would join several, or address a character of the game."""
 LONGEST_COMMAND = 100
 ALWAYS = ("examine", "inventory", "look")
 RULES = "You play a text adventure. Answer with one command, which begins with one of: {verbs}."
