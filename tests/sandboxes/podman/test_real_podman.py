@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from turnwise.errors import SandboxUnavailableError
+from turnwise.sandboxes.backend import Enforcement
 from turnwise.sandboxes.check.check import check
 from turnwise.sandboxes.docker.backend import DockerBackend
 from turnwise.sandboxes.podman.backend import PodmanBackend
@@ -33,7 +34,7 @@ async def test_it_keeps_its_promises(service: str, part: str) -> None:
     backend = PodmanBackend(engine=service)
     try:
         found = await backend.probe()
-        absent = [limit for limit in Limit if found.limits[limit].enforcement == "absent"]
+        absent = [limit for limit in Limit if found.limits[limit].enforcement is Enforcement.ABSENT]
         if absent:
             pytest.skip(f"NOT CHECKED on {found.why}, which cannot limit {', '.join(absent)}")
         report = await check(backend, cases=PARTS[part], kills=2)
