@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from playwright.async_api import Error
 
@@ -41,7 +41,7 @@ class Tab:
         page.on("framenavigated", self._came)
         page.on("close", lambda _: self._moved.set())
         # Under load, a form's request may be seen after the frame that `rested` waits for; its announcement is not.
-        control.on("Page.frameRequestedNavigation", lambda _: self._moved.set())
+        control.on("Page.frameRequestedNavigation", self._announced)
 
     @property
     def lost(self) -> str:
@@ -78,6 +78,10 @@ class Tab:
         with suppress(Error):  # the frame of a newly opened tab is not known yet
             if request.is_navigation_request() and request.frame == self.page.main_frame:
                 self._coming = request
+
+    def _announced(self, event: dict[str, Any]) -> None:
+        if event["frameId"] == self.target:  # the main frame has the id of the tab
+            self._moved.set()
 
     def _missed(self, request: Request) -> None:
         if self._coming is not None and request.url == self._coming.url:
