@@ -141,6 +141,28 @@ def test_tools_act_as_in_process(client: httpx.Client) -> None:
         )
 
 
+FITS: dict[str, tuple[tuple[str], dict[str, str]]] = {
+    ID: (("send_text",), {"text": "add"}),
+    APPS: (("docs_app",), {"app": "wallet"}),
+}
+"""A call that fits, by environment."""
+MALFORMED = [({"txt": "hi"}, "got txt"), ({}, "got no arguments"), ({"text": 5}, "got text of type int")]
+
+
+@pytest.mark.parametrize("env", [ID, APPS])
+def test_calls_without_a_meaning_are_answered_and_flagged(client: httpx.Client, env: str) -> None:
+    with Session(client, env_name=env, split="train", index=4) as session:
+        for turn, (given, got) in enumerate(MALFORMED, 1):
+            output = session.call("send_text", **given)["output"]
+            says = f"Error: send_text takes one argument, text, which is a string; {got}."
+            assert [block["text"] for block in output["blocks"]] == [says]
+            assert (output["reward"], output["metadata"]["turn"], output["metadata"]["tool_error"]) == (0.0, turn, True)
+        output = session.call("nonsense", text="add")["output"]
+        assert "there is no tool 'nonsense'. You have: " in output["blocks"][0]["text"]
+        assert (output["metadata"]["turn"], output["metadata"]["tool_error"]) == (4, True)
+        assert "tool_error" not in session.call(*FITS[env][0], **FITS[env][1])["output"]["metadata"]
+
+
 def test_tasks_and_splits(client: httpx.Client) -> None:
     assert client.get("/list_environments").json() == [ID, APPS]
     splits = {each["name"]: each["type"] for each in client.get(f"/{APPS}/splits").json()}
