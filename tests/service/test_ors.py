@@ -24,6 +24,8 @@ import turnwise as tw
 from turnwise.envs.messages import Action
 from turnwise.errors import RequestError
 from turnwise.service.environments import ors, ors_routes, task_lists
+from turnwise.service.environments.catalog import Catalog
+from turnwise.service.environments.settings import ServeConfig
 
 from .environment_servers import ID, OTHER, TOKEN, Tally, serving
 
@@ -203,7 +205,27 @@ def test_the_deployment_chooses_the_environment(client: httpx.Client) -> None:
         answer = client.get("/tools", headers={"X-Deployment": deployment})
         return len(answer.json()["tools"]) > 1 if answer.status_code == 200 else answer.status_code
 
-    assert [names(each) for each in (APPS, "Apps-v2", "env", "turnwise/None-v0")] == [True, True, False, 404]
+    assert [names(each) for each in (APPS, "Apps-v2", "", "turnwise/None-v0", "foo")] == [True, True, False, 404, 404]
+    wrong = client.post("/tasks", json={"split": "train"}, headers={"X-Deployment": "apps-v2"})
+    known = f"there is no environment 'apps-v2' here; this server has {ID}, {APPS}. Did you mean {APPS}?"
+    assert (wrong.status_code, wrong.json()["detail"]) == (404, known), "no other environment in its place"
+
+
+def test_the_last_part_of_an_id_is_a_name_in_every_place(client: httpx.Client) -> None:
+    task = client.post("/Apps-v2/task", json={"split": "dev", "index": 0}).json()
+    assert task["env_name"] == APPS
+    with Session(client, env_name="Apps-v2", split="dev", index=0) as session:
+        assert len(session.get("/Apps-v2/task_tools")["tools"]) > 1
+    tw.register("test_twin/Tally-v0", Tally)
+    twins = Catalog([ID, "test_twin/Tally-v0"], ServeConfig())
+    with pytest.raises(RequestError, match="no environment 'Tally-v0' here"):
+        twins.named("Tally-v0")
+
+
+def test_a_server_of_one_environment_takes_any_name_without_a_slash() -> None:
+    with serving() as server, http(server) as client:
+        answers = [client.get("/tools", headers={"X-Deployment": name}) for name in ("foo", "turnwise/None-v0")]
+        assert [answer.status_code for answer in answers] == [200, 404]
 
 
 WRONG: list[tuple[str, dict[str, Any], int, str]] = [
