@@ -327,11 +327,14 @@ def test_long_results_arrive_whole(client: httpx.Client) -> None:
         assert json.loads("".join(part.lstrip() for part in parts)) == result
 
 
+FULL = "the server is full: 3 of 3 places are in use"
+
+
 def test_a_full_server_asks_to_come_again(server: Any, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ors_routes, "WAIT", 0.05)
     sessions = [Session(client, split="train", index=index).__enter__() for index in range(3)]
     late = Session(client, split="train", index=9)
-    assert (late.created.status_code, "all of its 3 places" in late.created.text) == (503, True)
+    assert (late.created.status_code, late.created.json()["detail"]) == (503, FULL)
     sessions[0].post("/delete")
     assert late.post("/create", split="train", index=9).status_code == 200, "the same session may try again"
     for session in (late, *sessions):
