@@ -17,7 +17,7 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.envs.registration import registry as gymnasium_registry
 
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
-from .adapters.peers import PEERS, Peer, peer_of
+from .adapters.peers import PEERS, Peer, forgotten_version, peer_of
 from .author_line import at, author_line
 from .harbor.address import folder_of, is_harbor
 from .remote.address import is_openenv, is_remote, meant_as_remote, openenv_place, remote_id
@@ -224,6 +224,7 @@ def find(id: str) -> Entry:
         raise UnknownEnvironmentError(f"{id!r} is not an id of an environment on a server; {meant}")
     near = nearest(id, list(_entries))
     hint = f" Did you mean {', '.join(near)}?" if near else ""
+    hint = f" {version}" if (version := forgotten_version(id)) else hint
     raise UnknownEnvironmentError(
         f"there is no environment {id!r}.{hint} `turnwise envs` lists all {len(_entries)}; for your "
         "own, name its file (my_env.py) or import it."

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.:-]+-v\d+)")
+VERSION = re.compile(r"-v\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,14 @@ PEERS: Mapping[str, Peer] = {
     ),
 }
 """Packages by the first part of an id."""
+
+
+def forgotten_version(id: str) -> str:
+    """Return a sentence about an id of a package that lacks a version; an empty text for other ids."""
+    package = id.partition("/")[0]
+    if package not in PEERS or VERSION.search(id):
+        return ""
+    return f"Ids of {package} end in a version, as in {PEERS[package].example}."
 
 
 def peer_of(id: str) -> tuple[Peer, str] | None:

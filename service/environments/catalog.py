@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from ...envs.registry import nearest
 from ...errors import EnvironmentFailedError, InfrastructureError, RequestError, UsageError
 from ...logs import event
 from ...rollouts.hosts import Host, in_time
@@ -118,14 +119,15 @@ class Catalog:
         """Return an environment.
 
         Raises:
-            RequestError: there is none of this id, or it has another digest.
+            RequestError: there is none of this id, or it has another digest; the message has all ids.
         """
         served = self._served.get(id) if isinstance(id, str) else None
         if served is None:
-            known = ", ".join(self._served)
-            raise RequestError(
-                f"there is no environment {str(id)[:100]!r} here; this server has {known}", code="unknown_environment"
-            )
+            asked = str(id)[:100]
+            near = nearest(asked, list(self._served))
+            hint = f" Did you mean {near[0]}?" if near else ""
+            known = f"there is no environment {asked!r} here; this server has {', '.join(self._served)}"
+            raise RequestError(known + (f".{hint}" if hint else ""), code="unknown_environment")
         if digest is not None and digest != served.digest:
             raise RequestError(
                 f"{id} has the digest {served.digest} here, and the client wants {str(digest)[:40]}: environment or "
@@ -133,6 +135,15 @@ class Catalog:
                 code="version",
             )
         return served
+
+    def named(self, name: str) -> Served:
+        """Return an environment by its id, or by the last part of its id if only one id ends in it.
+
+        Raises:
+            RequestError: there is none.
+        """
+        ids = [id for id in self._served if id.rpartition("/")[2] == name]
+        return self.find(ids[0] if len(ids) == 1 and name not in self._served else name)
 
     async def open(self) -> None:
         """Create one environment of each kind, and describe it."""

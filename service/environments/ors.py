@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...envs.messages import Action, ToolCall
+from ...envs.messages import Action, ToolCall, clip
 from ...envs.remote.problems import problem_of
 from . import openenv
 from .access import Client
@@ -54,9 +54,19 @@ def say_of(tools: Sequence[Mapping[str, Any]]) -> str:
 
 
 def action_of(tools: Sequence[Mapping[str, Any]], name: str, given: dict[str, Any]) -> Action:
-    """Return the action of a call. A call of an unknown tool is an action, too: the environment answers it."""
-    if name == say_of(tools) and isinstance(given.get("text"), str):
-        return Action(given["text"])
+    """Return the action of a call; a call that has no meaning there is an action, too, and the environment answers it.
+
+    Args:
+        tools: tools of the environment, as our own protocol has them.
+        name: name of the called tool.
+        given: arguments of the call.
+    """
+    say = say_of(tools)
+    if name == say:
+        text = given.get("text")
+        return Action(text) if isinstance(text, str) else Action(problem=_misread(say, given))
+    if not tools:  # an environment of text alone would read an empty text
+        return Action(problem=f"Error: there is no tool {clip(name)!r}. You have: {say}.")
     return Action(tool_calls=(ToolCall(name, given),))
 
 
@@ -80,7 +90,8 @@ def result_of(answer: Mapping[str, Any], name: str) -> dict[str, Any]:
         name: id of the session.
     """
     seen = openenv.observed(answer, name)
-    metadata = seen["metadata"] | ({"tool_error": True} if answer["info"].get("tool_errors") else {})
+    failed = any(answer["info"].get(key) for key in ("tool_errors", "unparsed"))
+    metadata = seen["metadata"] | ({"tool_error": True} if failed else {})
     blocks = blocks_of(answer["observation"])
     output = {"blocks": blocks, "metadata": metadata, "reward": answer["reward"], "finished": seen["done"]}
     return {"ok": True, "output": output}
@@ -110,6 +121,13 @@ def problem(error: Exception, client: Client, verb: str) -> tuple[int, str]:
     """Return the HTTP status and the one line that describe an exception which ``verb`` raised."""
     found = problem_of(error, hidden=not client.operator, verb=verb)
     return STATUS.get(found["kind"], 500), found["message"]
+
+
+def _misread(say: str, given: Mapping[str, Any]) -> str:
+    """Return the answer to a call of the tool that takes text, without a text."""
+    names = clip(", ".join(given)) or "no arguments"
+    got = f"text of type {type(given['text']).__name__}" if "text" in given else names
+    return f"Error: {say} takes one argument, text, which is a string; got {got}."
 
 
 def _block(part: Mapping[str, Any]) -> dict[str, Any]:

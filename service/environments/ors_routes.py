@@ -135,7 +135,7 @@ class OrsRoutes:
         """Start the episode of a session; the same request again does nothing."""
         sid, body = _sid(request), await self._body(request)
         name = body.get("env_name")
-        served = self._served(request) if name is None else self._catalog.find(of(name, str, "env_name"))
+        served = self._served(request) if name is None else self._catalog.named(of(name, str, "env_name"))
         if body.get("toolset_name") is not None:
             raise RequestError("this server has no toolsets; omit toolset_name", code="usage")
         spec = body.get("task_spec")
@@ -187,23 +187,22 @@ class OrsRoutes:
     def _session(self, client: Client, request: Request) -> ServedEpisode:
         episode = self._episodes.find(client.name, _sid(request), None)
         env = request.path_params.get("env")
-        if env is not None and self._catalog.find(env) is not episode.served:
+        if env is not None and self._catalog.named(env) is not episode.served:
             raise RequestError(f"this session belongs to {episode.served.id}", code="conflict")
         return episode
 
     def _served(self, request: Request) -> Served:
-        """Return the environment of the path, of ``X-Deployment``, or else the first.
+        """Return the environment of the path, or of ``X-Deployment``; the first if neither names one.
 
-        Clients send some name as ``X-Deployment`` also to a server of one environment. Only a name like our ids is
-        refused if it is not here.
+        Clients send some name as ``X-Deployment`` also to a server of one environment. There, only a name like our
+        ids is refused.
         """
         if (env := request.path_params.get("env")) is not None:
-            return self._catalog.find(env)
+            return self._catalog.named(env)
         name = request.headers.get("x-deployment", "")
-        ids = [id for id in self._catalog.digests if name in (id, id.rpartition("/")[2])]
-        if len(ids) == 1 or "/" in name:
-            return self._catalog.find(ids[0] if ids else name)
-        return self._catalog.first
+        if not name or ("/" not in name and len(self._catalog.digests) == 1):
+            return self._catalog.first
+        return self._catalog.named(name)
 
     def _chosen(self, served: Served, body: dict[str, Any]) -> TaskSpec:
         return task_lists.task_at(served, of(body.get("split"), str, "split"), of(body.get("index"), int, "index"))

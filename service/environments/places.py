@@ -100,9 +100,9 @@ class Places:
             raise _draining()
 
     def _full(self, client: str) -> RequestError:
-        if self._used[client] >= self._per_client:
-            return RequestError(f"this client has all of its {self._per_client} places; close an episode", code="full")
-        return RequestError(f"the server is full: {self.load} of {self.capacity} places are in use", code="full")
+        if self.load >= self.capacity:
+            return RequestError(f"the server is full: {self.load} of {self.capacity} places are in use", code="full")
+        return RequestError(f"this client has all of its {self._per_client} places; close an episode", code="full")
 
 
 def _draining() -> RequestError:

@@ -347,6 +347,7 @@ def test_one_client_cannot_take_all_places() -> None:
         flood = [greedy.send("reset", secrets.token_hex(16), env=ID, task=task().to_json(), wait=30) for _ in range(50)]
         refused = [greedy.next() for _ in flood[1:]]
         assert {answer["error"]["kind"] for answer in refused} == {"full"}
+        assert "this client has all of its 2 places" in refused[0]["error"]["message"], "the server has a place"
         assert server.episodes.places.load == 2
         # The one that waits is behind its own limit, and does not stand in the way of another client.
         assert text_of(other.ask("reset", secrets.token_hex(16), env=ID, task=task(9).to_json(), wait=5)) == "seed 9"

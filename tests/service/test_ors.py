@@ -24,6 +24,8 @@ import turnwise as tw
 from turnwise.envs.messages import Action
 from turnwise.errors import RequestError
 from turnwise.service.environments import ors, ors_routes, task_lists
+from turnwise.service.environments.catalog import Catalog
+from turnwise.service.environments.settings import ServeConfig
 
 from .environment_servers import ID, OTHER, TOKEN, Tally, serving
 
@@ -141,6 +143,28 @@ def test_tools_act_as_in_process(client: httpx.Client) -> None:
         )
 
 
+FITS: dict[str, tuple[tuple[str], dict[str, str]]] = {
+    ID: (("send_text",), {"text": "add"}),
+    APPS: (("docs_app",), {"app": "wallet"}),
+}
+"""A call that fits, by environment."""
+MALFORMED = [({"txt": "hi"}, "got txt"), ({}, "got no arguments"), ({"text": 5}, "got text of type int")]
+
+
+@pytest.mark.parametrize("env", [ID, APPS])
+def test_calls_without_a_meaning_are_answered_and_flagged(client: httpx.Client, env: str) -> None:
+    with Session(client, env_name=env, split="train", index=4) as session:
+        for turn, (given, got) in enumerate(MALFORMED, 1):
+            output = session.call("send_text", **given)["output"]
+            says = f"Error: send_text takes one argument, text, which is a string; {got}."
+            assert [block["text"] for block in output["blocks"]] == [says]
+            assert (output["reward"], output["metadata"]["turn"], output["metadata"]["tool_error"]) == (0.0, turn, True)
+        output = session.call("nonsense", text="add")["output"]
+        assert "there is no tool 'nonsense'. You have: " in output["blocks"][0]["text"]
+        assert (output["metadata"]["turn"], output["metadata"]["tool_error"]) == (4, True)
+        assert "tool_error" not in session.call(*FITS[env][0], **FITS[env][1])["output"]["metadata"]
+
+
 def test_tasks_and_splits(client: httpx.Client) -> None:
     assert client.get("/list_environments").json() == [ID, APPS]
     splits = {each["name"]: each["type"] for each in client.get(f"/{APPS}/splits").json()}
@@ -181,7 +205,27 @@ def test_the_deployment_chooses_the_environment(client: httpx.Client) -> None:
         answer = client.get("/tools", headers={"X-Deployment": deployment})
         return len(answer.json()["tools"]) > 1 if answer.status_code == 200 else answer.status_code
 
-    assert [names(each) for each in (APPS, "Apps-v2", "env", "turnwise/None-v0")] == [True, True, False, 404]
+    assert [names(each) for each in (APPS, "Apps-v2", "", "turnwise/None-v0", "foo")] == [True, True, False, 404, 404]
+    wrong = client.post("/tasks", json={"split": "train"}, headers={"X-Deployment": "apps-v2"})
+    known = f"there is no environment 'apps-v2' here; this server has {ID}, {APPS}. Did you mean {APPS}?"
+    assert (wrong.status_code, wrong.json()["detail"]) == (404, known), "no other environment in its place"
+
+
+def test_the_last_part_of_an_id_is_a_name_in_every_place(client: httpx.Client) -> None:
+    task = client.post("/Apps-v2/task", json={"split": "dev", "index": 0}).json()
+    assert task["env_name"] == APPS
+    with Session(client, env_name="Apps-v2", split="dev", index=0) as session:
+        assert len(session.get("/Apps-v2/task_tools")["tools"]) > 1
+    tw.register("test_twin/Tally-v0", Tally)
+    twins = Catalog([ID, "test_twin/Tally-v0"], ServeConfig())
+    with pytest.raises(RequestError, match="no environment 'Tally-v0' here"):
+        twins.named("Tally-v0")
+
+
+def test_a_server_of_one_environment_takes_any_name_without_a_slash() -> None:
+    with serving() as server, http(server) as client:
+        answers = [client.get("/tools", headers={"X-Deployment": name}) for name in ("foo", "turnwise/None-v0")]
+        assert [answer.status_code for answer in answers] == [200, 404]
 
 
 WRONG: list[tuple[str, dict[str, Any], int, str]] = [
@@ -283,11 +327,14 @@ def test_long_results_arrive_whole(client: httpx.Client) -> None:
         assert json.loads("".join(part.lstrip() for part in parts)) == result
 
 
+FULL = "the server is full: 3 of 3 places are in use"
+
+
 def test_a_full_server_asks_to_come_again(server: Any, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ors_routes, "WAIT", 0.05)
     sessions = [Session(client, split="train", index=index).__enter__() for index in range(3)]
     late = Session(client, split="train", index=9)
-    assert (late.created.status_code, "all of its 3 places" in late.created.text) == (503, True)
+    assert (late.created.status_code, late.created.json()["detail"]) == (503, FULL)
     sessions[0].post("/delete")
     assert late.post("/create", split="train", index=9).status_code == 200, "the same session may try again"
     for session in (late, *sessions):

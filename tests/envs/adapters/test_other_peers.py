@@ -37,6 +37,15 @@ def test_names_of_other_packages() -> None:
     assert peer_of("gymnasium/FrozenLake") is None
 
 
+@pytest.mark.parametrize("peer", list(PEERS))
+def test_an_id_without_a_version_is_answered_with_an_example(peer: str) -> None:
+    with pytest.raises(UnknownEnvironmentError, match=f"end in a version, as in {PEERS[peer].example}"):
+        find(f"{peer}/Foo")
+    with pytest.raises(UnknownEnvironmentError) as error:
+        find("turnwise/Foo")
+    assert "end in a version" not in str(error.value)
+
+
 @REASONING
 def test_a_question_is_scored_by_its_own_dataset() -> None:
     env = tw.make("reasoning_gym/leg_counting-v0", max_animals=4)
