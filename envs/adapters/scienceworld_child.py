@@ -49,6 +49,21 @@ def _simulator() -> Any:
     return _gateway().jvm.scienceworld.runtime.pythonapi.PythonInterface()
 
 
+@lru_cache(maxsize=1024)
+def _variations(task: str, listed_by: str) -> tuple[int, ...]:
+    server = _simulator()
+    server.load(task, 0, "", False)
+    return tuple(int(each) for each in getattr(server, listed_by)())
+
+
+@lru_cache(maxsize=1024)
+def _gold(task: str, variation: int, simplifications: str) -> tuple[str, ...]:
+    """Compute the gold path, which takes longer than all else of a reset."""
+    server = _simulator()
+    server.load(task, variation, simplifications, True)
+    return tuple(str(each) for each in server.getGoldActionSequence())
+
+
 class ScienceWorldGame:
     """One game; ``begin`` may be called again."""
 
@@ -67,9 +82,8 @@ class ScienceWorldGame:
         known = {"easy", *str(self._server.getPossibleSimplifications()).split(", ")}
         if unknown := sorted({each for each in simplifications.split(",") if each} - known):
             raise RefusedError(f"ScienceWorld has no simplification {unknown[0]!r}; it has {', '.join(sorted(known))}")
-        self._server.load(task, 0, simplifications, False)
-        variations = list(getattr(self._server, SPLITS.get(split, "getVariationsTest"))())
-        self._begun = (task, int(variations[index % len(variations)]), simplifications)
+        variations = _variations(task, SPLITS.get(split, "getVariationsTest"))
+        self._begun = (task, variations[index % len(variations)], simplifications)
         self._server.load(*self._begun, False)
         self._server.reset()
         seen = self.step("look around")
@@ -83,9 +97,7 @@ class ScienceWorldGame:
 
     def gold(self) -> list[str]:
         """Return the simulator's own solution of the present task."""
-        server = _simulator()
-        server.load(*self._begun, True)
-        return [str(each) for each in server.getGoldActionSequence()]
+        return list(_gold(*self._begun))
 
     def view(self) -> str:
         """Return the descriptions of the room and of what is carried, which takes no turn."""
