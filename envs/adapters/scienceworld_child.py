@@ -9,8 +9,12 @@ from typing import Any
 
 from .peer_child import RefusedError, serve
 
-MEMORY = ("-Xmx1g", "-XX:+UseSerialGC")
-"""Options of Java: its defaults take a quarter of the machine's memory, and a thread per processor to collect."""
+JAVA = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
+"""Options of Java. Its defaults take a quarter of the machine's memory, and a thread per processor to collect.
+
+The simulator keeps the things of a place in sets ordered by Java's identity hashes, which are random: the same things
+would be listed in another order in each game. With equal hashes the order is that in which they were put there.
+"""
 SPLITS = {"train": "getVariationsTrain", "dev": "getVariationsDev"}
 """Methods of the simulator that list the variations of a task; all other splits are its test set."""
 
@@ -26,7 +30,7 @@ def _gateway() -> Any:
     gateway: Any = importlib.import_module("py4j.java_gateway")
     constants: Any = importlib.import_module("scienceworld.constants")
     port, process = gateway.launch_gateway(
-        classpath=constants.JAR_PATH, die_on_exit=True, cwd=constants.BASEPATH, javaopts=list(MEMORY), return_proc=True
+        classpath=constants.JAR_PATH, die_on_exit=True, cwd=constants.BASEPATH, javaopts=list(JAVA), return_proc=True
     )
     parameters = gateway.GatewayParameters(auto_field=True, port=port)
     return gateway.JavaGateway(gateway_parameters=parameters, java_process=process)
@@ -43,6 +47,21 @@ def _stop_java() -> None:
 
 def _simulator() -> Any:
     return _gateway().jvm.scienceworld.runtime.pythonapi.PythonInterface()
+
+
+@lru_cache(maxsize=1024)
+def _variations(task: str, listed_by: str) -> tuple[int, ...]:
+    server = _simulator()
+    server.load(task, 0, "", False)
+    return tuple(int(each) for each in getattr(server, listed_by)())
+
+
+@lru_cache(maxsize=1024)
+def _gold(task: str, variation: int, simplifications: str) -> tuple[str, ...]:
+    """Compute the gold path, which takes longer than all else of a reset."""
+    server = _simulator()
+    server.load(task, variation, simplifications, True)
+    return tuple(str(each) for each in server.getGoldActionSequence())
 
 
 class ScienceWorldGame:
@@ -63,9 +82,8 @@ class ScienceWorldGame:
         known = {"easy", *str(self._server.getPossibleSimplifications()).split(", ")}
         if unknown := sorted({each for each in simplifications.split(",") if each} - known):
             raise RefusedError(f"ScienceWorld has no simplification {unknown[0]!r}; it has {', '.join(sorted(known))}")
-        self._server.load(task, 0, simplifications, False)
-        variations = list(getattr(self._server, SPLITS.get(split, "getVariationsTest"))())
-        self._begun = (task, int(variations[index % len(variations)]), simplifications)
+        variations = _variations(task, SPLITS.get(split, "getVariationsTest"))
+        self._begun = (task, variations[index % len(variations)], simplifications)
         self._server.load(*self._begun, False)
         self._server.reset()
         seen = self.step("look around")
@@ -79,13 +97,11 @@ class ScienceWorldGame:
 
     def gold(self) -> list[str]:
         """Return the simulator's own solution of the present task."""
-        server = _simulator()
-        server.load(*self._begun, True)
-        return [str(each) for each in server.getGoldActionSequence()]
+        return list(_gold(*self._begun))
 
-    def commands(self) -> list[str]:
-        """Return the commands that do something now."""
-        return sorted({str(each) for each in self._server.getValidActionObjectCombinations()})
+    def view(self) -> str:
+        """Return the descriptions of the room and of what is carried, which takes no turn."""
+        return f"{self._server.freeActionLook()}\n{self._server.freeActionInventory()}"
 
     def close(self) -> None:
         """Let the simulator go; Java collects it."""

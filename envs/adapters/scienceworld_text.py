@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,18 @@ RULES = (
     "on OBJ, activate OBJ, deactivate OBJ, connect OBJ to OBJ, disconnect OBJ, read OBJ, eat OBJ, focus on OBJ, wait, "
     "inventory. If a command is ambiguous, you are asked for a number."
 )
+VERBS = (
+    "look around", "inventory", "wait", "look at {}", "look in {}", "open {}", "close {}", "go to {}", "pick up {}",
+    "put down {}", "read {}", "eat {}", "mix {}", "activate {}", "deactivate {}", "disconnect {}", "focus on {}",
+    "move {} to {}", "pour {} into {}", "use {} on {}", "connect {} to {}",
+)  # fmt: skip
+"""Commands of a random player."""
+NAME = re.compile(
+    r"\b(?:an?|the) (?:substance called |door to the )?([a-z][a-z -]*?)(?= \(| is\b| are\b|[.,:;)\n]|$)", re.I
+)
+"""A thing or place in a description, such as "wood cup" in "a wood cup (containing red paint)"."""
+CHOICE = re.compile(r"^(\d+):", re.M)
+"""A number that answers an ambiguous command."""
 START_SECONDS = 60.0
 """Most seconds of a reset: the first one starts Java."""
 
@@ -77,7 +89,7 @@ class ScienceWorld(TurnEnv):
             "begin", task=self._name, split=str(task.split), index=task.seed, simplifications=self._simplifications
         )
         self._variation, self._gold = int(begun["variation"]), tuple(self._game.ask("gold"))
-        self._points, self._done = 0, 0
+        self._points, self._done, self._seen = 0, 0, ""
         self.max_turns = self._most_turns or max(USUAL_LIMIT, int(MORE_TURNS * len(self._gold)))
         return f"{RULES}\n\n{begun['task']}\n\n{begun['text'].strip()}"
 
@@ -92,7 +104,8 @@ class ScienceWorld(TurnEnv):
             self._done += 1
         score = max(0, int(seen["score"]))
         reward, self._points = (score - self._points) / FULL, score
-        step = running(str(seen["text"]).strip(), reward)
+        self._seen = str(seen["text"]).strip()
+        step = running(self._seen, reward)
         return replace(step, terminated=True, score=Score(success=score >= FULL)) if seen["over"] else step
 
     def oracle(self) -> ActionLike:
@@ -100,10 +113,14 @@ class ScienceWorld(TurnEnv):
         return self._gold[self._done] if self._done < len(self._gold) else "look around"
 
     def random_action(self, rng: Rng) -> ActionLike:
-        """Return a random command among those that do something."""
+        """Return a random command about the things that are in view, or a number where the game asks for one."""
         assert self._game is not None, "an episode has begun"
-        commands: Sequence[str] = self._game.ask("commands") or ["look around"]
-        return commands[rng.randrange(len(commands))]
+        if numbers := CHOICE.findall(self._seen):
+            return str(numbers[rng.randrange(len(numbers))])
+        # The simulator's own list of commands calls things by names that each call draws at random.
+        names = sorted({name.lower() for name in NAME.findall(self._game.ask("view"))}) or ["room"]
+        verb = VERBS[rng.randrange(len(VERBS))]
+        return verb.format(*(names[rng.randrange(len(names))] for _ in range(verb.count("{}"))))
 
     def best_return(self) -> float | None:
         """Return 1, the full score."""
@@ -121,6 +138,7 @@ class ScienceWorld(TurnEnv):
     _variation: int = 0
     _points: int = 0
     _done: int = 0
+    _seen: str = ""
 
     def _release(self) -> None:
         if self._game is not None:

@@ -79,6 +79,44 @@ def test_a_seed_is_one_episode_also_beside_others(keeper: Any) -> None:
 
 
 @SCIENCEWORLD
+def test_a_seed_is_one_game_of_random_play(keeper: Any) -> None:
+    one, other = (tw.make("scienceworld/find-plant-v0") for _ in range(2))
+    for seed in (1, 2, 4):
+        # Three cups of paint and a cupboard full of others stand in the room of seed 1.
+        assert one.reset(seed=seed)[0] == other.reset(seed=seed)[0], "things are listed in one order"
+        luck, same_luck = tw.Rng(f"luck/{seed}"), tw.Rng(f"luck/{seed}")
+        for _ in range(15):
+            action = one.random_action(luck)
+            assert action == other.random_action(same_luck) == action.strip()
+            seen, again = one.step(action), other.step(action)
+            assert (seen[0].text, *seen[1:4]) == (again[0].text, *again[1:4]), action
+            if seen[2]:
+                break
+
+
+@SCIENCEWORLD
+def test_a_fork_lists_things_in_the_same_order(keeper: Any) -> None:
+    env = tw.make("scienceworld/find-plant-v0")
+    env.reset(seed=1)
+    env.step("open cupboard")
+    branch = env.fork()
+    assert branch.oracle() == env.oracle()
+    for command in ("look around", "pick up wood cup", "0", "look around"):
+        assert branch.step(command)[0] == env.step(command)[0], command
+
+
+@SCIENCEWORLD
+def test_random_play_answers_what_is_asked(keeper: Any) -> None:
+    env: Any = tw.make("scienceworld/find-plant-v0")
+    env.reset(seed=1)
+    asked = env.step("pick up wood cup")[0].text
+    assert "number" in asked
+    choices = {env.random_action(tw.Rng(f"luck/{each}")) for each in range(20)}
+    assert len(choices) > 1
+    assert all(f"{each}:" in asked for each in choices)
+
+
+@SCIENCEWORLD
 def test_splits_are_those_of_scienceworld(keeper: Any) -> None:
     env: Any = tw.make("scienceworld/find-plant-v0")
     seen: dict[str, set[int]] = {}
