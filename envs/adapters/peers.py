@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.:-]+-v\d+)")
+ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.-]+-v\d+)")
 
 
 @dataclass(frozen=True, slots=True)
