@@ -100,11 +100,11 @@ class GymnasiumText(TurnEnv):
         self._name, self._kind = name, name.rpartition("-v")[0].rpartition("/")[2]
         self._game: Any = _made(name, arguments)
         self._policy = _policy(json.dumps([name, arguments], sort_keys=True, default=repr), self._game.unwrapped)
-        self._words = tuple(actions or ACTIONS.get(self._kind, ()))
+        self._words = tuple(actions or self._usual_words())
         self._success_at = success_at
         _check(name, self._game, self._words)
         limit = self._game.spec.max_episode_steps or 100
-        super().__init__(max_turns=max_turns or limit)
+        super().__init__(max_turns=limit if max_turns is None else max_turns)
         told = "\n".join(filter(None, (_about(self._game), LEGENDS.get(self._kind), self._how())))
         self._instructions = told if instructions is None else instructions
         floor = RANDOM_FLOORS.get(self._kind, self.contract.random_floor)
@@ -169,6 +169,9 @@ class GymnasiumText(TurnEnv):
 
     _seen: Any = None
     _return: float = 0.0
+
+    def _usual_words(self) -> Sequence[str]:
+        return ACTIONS.get(self._kind, ())
 
     def _how(self) -> str:
         space = self._game.action_space
@@ -266,8 +269,9 @@ def _made(name: str, arguments: Mapping[str, Any]) -> Any:
         return gymnasium.make(name, disable_env_checker=True, max_episode_steps=-1, **shown, **arguments)
     except gymnasium.error.UnregisteredEnv as error:
         raise UnknownEnvironmentError(f"gymnasium/{name}: {error}") from None
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
-        raise UsageError(f"gymnasium/{name} cannot be created: {error}") from None
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError, AssertionError) as error:
+        reason = str(error) or type(error).__name__
+        raise UsageError(f"gymnasium/{name} cannot be created: {reason}") from None
 
 
 def _check(name: str, game: Any, words: Sequence[str]) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +19,7 @@ from typing import Any
 
 import gymnasium
 
-from ...errors import UnknownEnvironmentError
+from ...errors import UnknownEnvironmentError, UsageError
 from ...tasks.rng import Rng
 from ...tasks.spec import Split, TaskSpec
 from ..contract import Contract
@@ -27,19 +29,36 @@ from ..step import Step
 from .gymnasium_text import GymnasiumText, _made
 
 WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
-"""Words for Minigrid's actions, in its order."""
+"""Words for Minigrid's actions, in its order; some environments have only the first three."""
 DONE = WORDS.index("done")
+MOVES = 3
+"""Number of the first actions, which only move."""
 RULES = (
     "You are in a world of square cells. You see those before you, and some to either side. 'go forward' moves you one "
-    "cell. 'pick up', 'drop' and 'toggle' act on the cell right before you; 'toggle' opens boxes, and opens and closes "
+    "cell."
+)
+HANDS = (
+    " 'pick up', 'drop' and 'toggle' act on the cell right before you; 'toggle' opens boxes, and opens and closes "
     "doors, a locked one only if you carry the key of its color."
 )
+"""Rules of the actions after the first three."""
 FAMILIES = ("MiniGrid-", "BabyAI-")
-UNSOLVED = ("PutNextS5N2Carrying", "PutNextS6N3Carrying", "PutNextS7N4Carrying", "KeyInBox")
-"""BabyAI's levels that its bot does not solve, according to its documentation."""
+GENERATED, GENERATOR = "MiniGrid-WFC-", ("imageio", "networkx")
+"""Prefix of environments whose rooms are generated from an image, and the packages that this needs."""
+UNSOLVED = (
+    "PutNextS5N2Carrying",
+    "PutNextS6N3Carrying",
+    "PutNextS7N4Carrying",
+    "KeyInBox",
+    "OpenDoorsOrderN2Debug",
+    "OpenDoorsOrderN4Debug",
+)
+"""BabyAI's levels that its bot does not solve: according to its documentation, and the last two by trial."""
 NO_BOT = "only BabyAI's levels have a bot, and it does not solve all of them"
 BY_CHANCE = "random play solves small rooms often, and Minigrid pays less for each action that it takes"
 HIDDEN_GREETING = "PYGAME_HIDE_SUPPORT_PROMPT"
+_loading = threading.Lock()
+"""Held while Minigrid is imported: threads that import different modules of it at once wait for one another forever."""
 
 
 class Minigrid(GymnasiumText):
@@ -50,10 +69,14 @@ class Minigrid(GymnasiumText):
 
     Args:
         name: Minigrid's id, such as ``BabyAI-GoToRedBall-v0``.
-        actions: words for its seven actions.
+        actions: words for its actions, of which most environments have seven.
         instructions: text before the mission (default: the rules, and the words for actions).
         max_turns: limit of turns, if it is to be lower than Minigrid's.
         arguments: ``success_at``, and arguments of ``gymnasium.make``, such as ``max_steps=20``.
+
+    Raises:
+        UnknownEnvironmentError: Minigrid has none of this name.
+        UsageError: it refuses the arguments, or lacks a package.
     """
 
     forks = Forks.COPY
@@ -63,16 +86,18 @@ class Minigrid(GymnasiumText):
         self,
         name: str,
         *,
-        actions: Sequence[str] = WORDS,
+        actions: Sequence[str] | None = None,
         instructions: str | None = None,
         max_turns: int | None = None,
         **arguments: Any,
     ) -> None:
         _load(name)
+        _check_arguments(name, arguments)
         self._arguments = {key: value for key, value in arguments.items() if key not in ("render_mode", "success_at")}
         super().__init__(name, actions=actions, max_turns=max_turns, **arguments)
         self._most_turns = max_turns
-        self._rules = f"{RULES}\n{self._how()}" if instructions is None else instructions
+        rules = RULES + (HANDS if self._game.action_space.n > MOVES else "")
+        self._rules = f"{rules}\n{self._how()}" if instructions is None else instructions
         self._world: Any = self._game.unwrapped
         exempt = {"random_at_floor": BY_CHANCE}
         self.contract = Contract(exempt=exempt if self.has_oracle else {**exempt, "oracle_solves": NO_BOT})
@@ -114,6 +139,9 @@ class Minigrid(GymnasiumText):
     _seed: int = 0
     _taken: tuple[int, ...] = ()
     _guide: _Guide | None = None
+
+    def _usual_words(self) -> Sequence[str]:
+        return WORDS[: self._game.action_space.n]
 
     def _shown(self) -> str:
         return "\n".join(view(self._world))
@@ -202,28 +230,49 @@ def _load(name: str) -> None:
 
     Raises:
         UnknownEnvironmentError: there is none of this name.
+        UsageError: it needs packages that are not installed.
     """
-    if sys.modules.get("minigrid") is None:
-        with _silent():
-            importlib.import_module("minigrid")
-    # It prints each arrangement of rooms that it rejects, and standard output carries the results of commands.
-    vars(importlib.import_module("minigrid.envs.babyai.core.roomgrid_level"))["print"] = lambda *_, **__: None
+    with _loading:
+        if sys.modules.get("minigrid") is None:
+            with _silent():
+                importlib.import_module("minigrid")
+        # It prints each arrangement of rooms that it rejects, and standard output carries the results of commands.
+        vars(importlib.import_module("minigrid.envs.babyai.core.roomgrid_level"))["print"] = lambda *_, **__: None
     known = [each for each in gymnasium.registry if each.startswith(FAMILIES)]
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         hint = f" Did you mean {', '.join(f'minigrid/{each}' for each in near)}?" if near else ""
         raise UnknownEnvironmentError(f"Minigrid has no environment {name!r}.{hint}")
+    if name.startswith(GENERATED) and not all(map(importlib.util.find_spec, GENERATOR)):
+        needs = " and ".join(GENERATOR)
+        raise UsageError(f"minigrid/{name} needs {needs}: pip install 'minigrid[wfc]'")
+
+
+def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
+    """Refuse limits and views that Minigrid accepts without a meaning, or refuses without a word.
+
+    Raises:
+        UsageError: ``max_steps`` is not a positive number, or ``agent_view_size`` is not odd or below 3.
+    """
+    steps, size = arguments.get("max_steps"), arguments.get("agent_view_size")
+    if steps is not None and (type(steps) is not int or steps < 1):
+        raise UsageError(f"minigrid/{name} needs max_steps of at least 1, as a whole number; got {steps!r}")
+    if size is not None and (type(size) is not int or size < 3 or size % 2 == 0):
+        raise UsageError(f"minigrid/{name} needs an odd agent_view_size of at least 3; got {size!r}")
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Ask pygame, which Minigrid imports, not to print its greeting."""
+    """Ask pygame, which Minigrid imports, not to print its greeting.
+
+    The variable is there for all threads meanwhile. Nothing but pygame reads it.
+    """
     kept = os.environ.get(HIDDEN_GREETING)
     os.environ[HIDDEN_GREETING] = "1"
     try:
         yield
     finally:
         if kept is None:
-            del os.environ[HIDDEN_GREETING]
+            os.environ.pop(HIDDEN_GREETING, None)
         else:
             os.environ[HIDDEN_GREETING] = kept

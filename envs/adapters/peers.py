@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.:-]+-v\d+)")
 VERSION = re.compile(r"-v\d+$")
+ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.-]+-v\d+)")
 
 
 @dataclass(frozen=True, slots=True)

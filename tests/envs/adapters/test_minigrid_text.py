@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import subprocess
 import sys
 from typing import Any
 
@@ -17,6 +18,27 @@ from turnwise.verdicts import Status
 
 missing = importlib.util.find_spec("minigrid") is None
 MINIGRID = pytest.mark.skipif(missing, reason="NOT TESTED with minigrid: pip install minigrid")
+
+THREADS = """
+import threading
+import turnwise as tw
+
+together, faults = threading.Barrier(8), []
+
+def create():
+    together.wait()
+    try:
+        tw.make("minigrid/BabyAI-GoToRedBall-v0").reset(seed=1)
+    except BaseException as error:
+        faults.append(repr(error))
+
+threads = [threading.Thread(target=create) for _ in range(8)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+assert not faults, faults
+"""
 
 
 def played(env: Any, seed: int) -> tuple[list[tuple[str, str, float]], dict[str, Any]]:
@@ -121,7 +143,11 @@ def test_the_bot_goes_on_from_wherever_the_agent_went() -> None:
 
 
 @MINIGRID
-@pytest.mark.parametrize("name", ["MiniGrid-DoorKey-5x5-v0", "BabyAI-KeyInBox-v0"])
+@pytest.mark.parametrize(
+    "name",
+    ["MiniGrid-DoorKey-5x5-v0", "BabyAI-KeyInBox-v0"]
+    + [f"BabyAI-OpenDoorsOrder{each}Debug-v0" for each in ("N2", "N4")],
+)
 def test_what_the_bot_does_not_solve_has_no_oracle(name: str) -> None:
     env: Any = tw.make(f"minigrid/{name}")
     env.reset(seed=0)
@@ -146,6 +172,53 @@ def test_unknown_ids_and_arguments_are_refused() -> None:
         tw.make("minigrid/CartPole-v1")
     with pytest.raises(UsageError, match="no_such"):
         tw.make("minigrid/MiniGrid-Empty-5x5-v0", no_such=1)
+    with pytest.raises(UnknownEnvironmentError, match="there is no environment"):
+        tw.make("minigrid/minigrid:MiniGrid-Empty-5x5-v0")
+
+
+@MINIGRID
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"max_steps": 0}, "max_steps of at least 1, as a whole number; got 0"),
+        ({"max_steps": "5"}, "max_steps of at least 1, as a whole number; got '5'"),
+        ({"agent_view_size": 4}, "an odd agent_view_size of at least 3; got 4"),
+        ({"max_turns": 0}, "max_turns must be at least 1; got 0"),
+    ],
+)
+def test_values_without_a_meaning_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises((UsageError, ContractError), match=says):
+        tw.make("minigrid/BabyAI-GoToRedBall-v0", **given)
+
+
+@MINIGRID
+def test_an_assertion_of_minigrid_is_a_refusal() -> None:
+    with pytest.raises(UsageError, match="cannot be created: AssertionError"):
+        tw.make("minigrid/MiniGrid-LavaGapS5-v0", size=2)
+
+
+@MINIGRID
+def test_an_environment_with_three_actions_names_no_others() -> None:
+    env = tw.make("minigrid/MiniGrid-Dynamic-Obstacles-5x5-v0")
+    first = env.reset(seed=0)[0].text
+    assert "Answer with one of: turn left, turn right, go forward." in first
+    assert "pick up" not in first
+    assert not env.step("go forward")[4].get("unparsed")
+
+
+@MINIGRID
+def test_rooms_that_need_more_packages_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "imageio" else find(name))
+    with pytest.raises(UsageError, match=r"needs imageio and networkx: pip install 'minigrid\[wfc\]'"):
+        tw.make("minigrid/MiniGrid-WFC-MazeSimple-v0")
+
+
+@MINIGRID
+@pytest.mark.slow
+def test_several_threads_may_be_the_first() -> None:
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
