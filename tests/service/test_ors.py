@@ -53,8 +53,12 @@ def events(answer: httpx.Response) -> list[tuple[str, str]]:
     """The server-sent events of an answer, read as the client reads them."""
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/event-stream")
+    return events_in(answer.text)
+
+
+def events_in(text: str) -> list[tuple[str, str]]:
     found, kind, data = [], "", ""
-    for line in answer.text.split("\r\n"):
+    for line in text.split("\r\n"):
         if line.startswith("event:"):
             kind = line.split(":", 1)[1].lstrip()
         elif line.startswith("data:"):
@@ -314,6 +318,24 @@ def test_calls_of_one_session_are_bounded_and_each_takes_its_turn() -> None:
         assert len(refused) == 4
         turns = {events(each)[0] for each in answers if each.status_code == 200}
         assert turns == {("task_id", str(turn)) for turn in range(4)}
+
+
+def test_resumed_calls_are_counted_and_leave_streams_for_other_clients() -> None:
+    with serving(capacity=3, pending=2, connections=4) as server, http(server) as client, http(server, OTHER) as other:
+        one, second, theirs = (Session(each, split="train", index=1) for each in (client, client, other))
+        Tally.released.clear()
+        body = {"name": "send_text", "input": {"text": "wait"}}
+        first = client.build_request("POST", "/call", json=body, headers=one.headers)
+        resumed = client.build_request("POST", "/call", json={**body, "task_id": "0"}, headers=one.headers)
+        open_streams = [client.send(each, stream=True) for each in (first, resumed)]
+        assert [each.status_code for each in open_streams] == [200, 200]
+        assert client.send(resumed).status_code == 429, "a resumption counts, too"
+        refused = second.post("/call", name="send_text", input={"text": "add"})
+        assert (refused.status_code, "too many connections" in refused.text) == (503, True), "this client has its share"
+        assert theirs.call("send_text", text="add")["output"]["reward"] == 0.25
+        Tally.released.set()
+        assert [events_in(each.read().decode())[-1][0] for each in open_streams] == ["end", "end"]
+        assert second.call("send_text", text="add")["output"]["reward"] == 0.25, "ended streams leave room"
 
 
 CLIENT = """
