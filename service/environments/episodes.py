@@ -8,13 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from ...envs.base import Stepped
 from ...envs.messages import Action
 from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
-from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
+from ...errors import RequestError, UsageError
 from ...logs import event
 from ...rollouts.hosts import Host, in_time
 from ...tasks.spec import TaskSpec
-from .calls import CallersStep, shared
+from .calls import CallersStep, ended, log_failure, shared
 from .catalog import Served
 from .places import Places
 from .served_episode import ServedEpisode
@@ -91,14 +92,16 @@ class Episodes:
             return episode.last[2]
         if turn != episode.turn:
             raise RequestError(f"the episode is at turn {episode.turn}; got an action for {turn}", code="conflict")
-        _refuse_ended(episode)
+        if episode.over:
+            raise ended()
         episode.turn += 1
         episode.last = turn, action, self._call(episode, self._act(episode, action))
         return episode.last[2]
 
     async def next_step(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
         """Take the next action in the caller's task: cheaper than ``step``, for clients that repeat no request."""
-        _refuse_ended(episode)
+        if episode.over:
+            raise ended()
         episode.turn += 1
         step = CallersStep()
         episode.calls.add(step)
@@ -216,13 +219,17 @@ class Episodes:
             observation, info = await in_time(host.reset(episode.task), "reset", self._config.env_timeout)
             return reset_to_json(observation, info, host.tools)
         except BaseException as error:
-            _log("reset", error)
+            log_failure("reset", error)
             self._fail(episode, "reset", error)
             raise
 
     async def _act(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
-        stepped = await self._ask(episode, lambda host: host.step(action), "step")
-        episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
+        async def step(host: Host) -> Stepped:
+            stepped = await host.step(action)
+            episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
+            return stepped
+
+        stepped = await self._ask(episode, step, "step")
         if episode.over:
             async with episode.acting:  # a fork that the client requested before comes first
                 await self._vacate(episode)
@@ -272,17 +279,18 @@ class Episodes:
         async with episode.acting:
             if episode.opening is not None and not episode.opening.done():
                 await shared(episode.opening)
-            if (host := episode.host) is None and episode.over:
-                raise RequestError("the episode has ended; start another one", code="conflict")
+            if episode.over and (verb == "step" or episode.host is None):
+                raise ended()  # a step before this one may have ended the episode meanwhile
+            host = episode.host
             if host is None:
                 raise RequestError(f"the episode has failed: {episode.failed or 'it did not start'}", code="lost")
             try:
                 return await in_time(call(host), verb, self._config.env_timeout)
             except UsageError as error:
-                _log(verb, error)
+                log_failure(verb, error)
                 raise
             except BaseException as error:
-                _log(verb, error)
+                log_failure(verb, error)
                 if verb == "step" or host.busy:
                     self._fail(episode, verb, error)
                 raise
@@ -330,20 +338,6 @@ class Episodes:
                 episode.served.pool.give(host, reusable=True)
         finally:
             self.places.release(episode.client)
-
-
-def _refuse_ended(episode: ServedEpisode) -> None:
-    if episode.over:
-        raise RequestError("the episode has ended; start another one", code="conflict")
-
-
-def _log(verb: str, error: BaseException) -> None:
-    """Log an environment's error, which clients do not receive, unlike the reason of a refused reset."""
-    if not isinstance(error, TurnwiseError) or (verb == "reset" and isinstance(error, UsageError)):
-        return
-    text = error.traceback if isinstance(error, EnvironmentFailedError) else ""
-    text = text or f"{type(error).__name__}: {error}"
-    event(LOG, "environment failed", text, {"verb": verb}, level=logging.WARNING)
 
 
 def _now() -> float:

@@ -338,6 +338,25 @@ def test_resumed_calls_are_counted_and_leave_streams_for_other_clients() -> None
         assert second.call("send_text", text="add")["output"]["reward"] == 0.25, "ended streams leave room"
 
 
+def test_a_call_behind_the_one_that_ends_the_episode_is_refused_and_fails_nothing() -> None:
+    with serving(capacity=1) as server, http(server) as client:
+        session = Session(client, split="train", index=1).__enter__()
+        Tally.released.clear()
+        calls = [
+            client.build_request(
+                "POST", "/call", json={"name": "send_text", "input": {"text": text}}, headers=session.headers
+            )
+            for text in ("wait", "end", "add")
+        ]
+        streams = [client.send(each, stream=True) for each in calls]  # each returns once its call has its turn
+        Tally.released.set()
+        _, last, late = (events_in(each.read().decode()) for each in streams)
+        assert json.loads(last[-1][1])["output"]["metadata"]["success"] is True
+        assert (late[-1][0], json.loads(late[-1][1])["reason"]) == ("end", "episode_finished")
+        assert not server.episodes._failed, "the environment can be used again"
+        assert server.episodes.places.load == 0
+
+
 CLIENT = """
 import asyncio, sys
 from openreward.api.environments.client import AsyncEnvironmentsAPI
