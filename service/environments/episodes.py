@@ -118,6 +118,7 @@ class Episodes:
             raise RequestError("the episode was closed meanwhile", code="lost") from None
         finally:
             step.set_result(None)
+            episode.touch()
             episode.calls.discard(step)
 
     async def choose(self, episode: ServedEpisode, verb: str, seed: int = 0) -> dict[str, Any]:
@@ -199,6 +200,7 @@ class Episodes:
         episode.calls.add(task)
         task.add_done_callback(episode.calls.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved even without a waiter
+        task.add_done_callback(lambda _: episode.touch())  # the client's time runs from the answer
         return task
 
     async def _begin(self, episode: ServedEpisode, wait: float, waits: Callable[[], None]) -> dict[str, Any]:

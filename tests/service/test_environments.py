@@ -531,3 +531,17 @@ def test_ended_episodes_of_a_client_are_bounded_and_keep_no_actions() -> None:
         assert other.ask("step", kept, turn=0, action=act("end"))["terminated"], "another client's stays"
         assert len(server.episodes) == 3
         assert len(pickle.dumps(server.episodes._open[ended[3]].last[:2])) < 1000, "a digest, not the action"
+
+
+def test_a_clients_time_runs_from_the_answer_to_a_slow_request() -> None:
+    with serving(reattach=0.0) as server, Raw(server) as client:
+        episode = client.reset()
+        Tally.released.clear()
+        client.send("step", episode, turn=0, action=act("wait"))
+        found = server.episodes._open[episode]
+        until(lambda: found.turn == 1)
+        found.touched -= 1e6  # as after a long wait
+        Tally.released.set()
+        assert text_of(client.next()["data"]) == "total 1"
+        LOOP.wait(server.episodes.sweep())
+        assert text_of(client.ask("step", episode, turn=1, action=act("add"))) == "total 2", "the sweep ended it"
