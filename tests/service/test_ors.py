@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import os
 import subprocess
@@ -24,6 +26,7 @@ import turnwise as tw
 from turnwise.envs.messages import Action
 from turnwise.errors import RequestError
 from turnwise.service.environments import ors, ors_routes, task_lists
+from turnwise.tasks.spec import TaskSpec
 
 from .environment_servers import ID, OTHER, TOKEN, Tally, serving
 
@@ -165,19 +168,37 @@ def test_tasks_and_splits(client: httpx.Client) -> None:
     client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": ended})
 
 
-def test_a_long_fixed_list_comes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_fixed_list_comes_in_parts_each_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     family = {"name": "long", "seeded": False, "levels": [1, 2], "usual": [1, 2], "seeds": 30}
     family["templates"] = {"train": ["a", "b"]}
     served: Any = SimpleNamespace(id="test/Long-v0", description={"family": family})
-    lists = task_lists.TaskLists()
-    whole = lists.between(served, "train")
+    lists, drawn, draw = task_lists.TaskLists(), [], task_lists._drawn
+
+    def counted(family: Any, split: str, numbers: range) -> list[bytes]:
+        drawn.extend(numbers)
+        return draw(family, split, numbers)
+
+    monkeypatch.setattr(task_lists, "_drawn", counted)
+    monkeypatch.setattr(task_lists, "BLOCK", 8)
+    each, *others = await asyncio.gather(*(lists.between(served, "train") for _ in range(5)))
+    assert (drawn, others) == ([*range(30)], [each] * 4), "at the same time, too"
+    whole = [TaskSpec.from_json(json.loads(task)) for task in each]
     assert [(task.seed, task.level) for task in whole] == [(seed, 1 + seed % 2) for seed in range(30)]
+    ends = (None, -31, -5, 0, 3, 8, 16, 29, 40)
+    for start, stop in itertools.product(ends, ends):
+        assert await lists.between(served, "train", start, stop) == each[start:stop], (start, stop)
+    assert len(drawn) == 30
+    monkeypatch.setattr(task_lists, "KEPT", 2)
     monkeypatch.setattr(task_lists, "MOST", 12)
     with pytest.raises(RequestError, match="at most 12 tasks, and these are 30"):
-        lists.between(served, "train")
-    assert lists.between(served, "train", -10) == whole[-10:]
+        await lists.between(served, "train")
+    assert await lists.between(served, "train", -10) == each[-10:]
     with pytest.raises(RequestError, match="it has tasks 0 to 29"):
         task_lists.task_at(served, "train", 30)
+    few = task_lists.TaskLists()
+    for start in (0, 8, 16, 0):
+        await few.between(served, "train", start, start + 1)
+    assert len(few._blocks) == 2, "the blocks that a server keeps are bounded"
 
 
 def test_the_deployment_chooses_the_environment(client: httpx.Client) -> None:
