@@ -48,6 +48,11 @@ class Access:
             raise UsageError("the operator's key must differ from the clients' tokens")
         self._tokens, self._operator = tuple(tokens), operator
 
+    @property
+    def clients(self) -> int:
+        """Number of clients that it tells apart."""
+        return max(1, len(self._tokens)) + (self._operator is not None)
+
     def client(self, headers: Mapping[str, str]) -> Client | None:
         """Return the client who sent these headers, or ``None`` for an unknown one."""
         scheme, _, token = headers.get("authorization", "").partition(" ")

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import logging
 from typing import Any, TypeVar, cast
 
-from ...errors import RequestError
+from ...envs.messages import Action
+from ...envs.remote.frames import action_to_json, encode
+from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
+from ...logs import event
 
+LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -30,3 +36,27 @@ async def shared(task: asyncio.Task[T]) -> T:
         if task.cancelled():
             raise RequestError("the episode was closed meanwhile", code="lost") from None
         raise
+
+
+def digest_of(action: Action) -> bytes:
+    """Return a digest of an action: enough to recognize it, and short however long the action is."""
+    return hashlib.sha256(encode(action_to_json(action)).encode()).digest()
+
+
+def ended() -> RequestError:
+    """Return the refusal of a step after the end."""
+    return RequestError("the episode has ended; start another one", code="conflict")
+
+
+def log_failure(verb: str, error: BaseException) -> None:
+    """Log an environment's error, which clients do not receive, unlike the reason of a refused reset."""
+    if not isinstance(error, TurnwiseError) or (verb == "reset" and isinstance(error, UsageError)):
+        return
+    text = error.traceback if isinstance(error, EnvironmentFailedError) else ""
+    text = text or f"{type(error).__name__}: {error}"
+    event(LOG, "environment failed", text, {"verb": verb}, level=logging.WARNING)
+
+
+def now() -> float:
+    """Return the time of the event loop in seconds."""
+    return asyncio.get_running_loop().time()

@@ -8,14 +8,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from ...envs.base import Stepped
 from ...envs.messages import Action
 from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
-from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
+from ...errors import RequestError, UsageError
 from ...logs import event
 from ...rollouts.hosts import Host, in_time
 from ...tasks.spec import TaskSpec
-from .calls import CallersStep, shared
+from .calls import CallersStep, digest_of, ended, log_failure, now, shared
 from .catalog import Served
+from .latest import Latest
 from .places import Places
 from .served_episode import ServedEpisode
 from .settings import ServeConfig
@@ -24,6 +26,8 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 FAILED = 256
 """Number of failed episodes whose reason is kept; a limit, so that a flood of them cannot fill the memory."""
+ENDED = 256
+"""Number of ended episodes of one client whose last answer is kept until the client closes them."""
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame cannot start them again."""
 
@@ -41,6 +45,7 @@ class Episodes:
         self._open: dict[str, ServedEpisode] = {}
         self._closed: OrderedDict[str, None] = OrderedDict()
         self._failed: OrderedDict[str, None] = OrderedDict()
+        self._ended = Latest(ENDED)
         self._running: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
@@ -75,7 +80,7 @@ class Episodes:
             raise RequestError("this episode was started with another task", code="conflict")
         elif known.waiting:
             waits()
-        self._touch(known, connection)
+        known.touch(connection)
         assert known.opening is not None
         return await shared(known.opening)
 
@@ -86,19 +91,22 @@ class Episodes:
     def start_step(self, episode: ServedEpisode, turn: int, action: Action) -> asyncio.Task[dict[str, Any]]:
         """Start what ``step`` waits for."""
         if episode.last is not None and episode.last[0] == turn:
-            if episode.last[1] != action:
+            if episode.last[1] != digest_of(action):
                 raise RequestError(f"turn {turn} already has another action", code="conflict")
             return episode.last[2]
         if turn != episode.turn:
             raise RequestError(f"the episode is at turn {episode.turn}; got an action for {turn}", code="conflict")
-        _refuse_ended(episode)
+        if episode.over:
+            raise ended()
+        digest = digest_of(action)
         episode.turn += 1
-        episode.last = turn, action, self._call(episode, self._act(episode, action))
+        episode.last = turn, digest, self._call(episode, self._act(episode, action))
         return episode.last[2]
 
     async def next_step(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
         """Take the next action in the caller's task: cheaper than ``step``, for clients that repeat no request."""
-        _refuse_ended(episode)
+        if episode.over:
+            raise ended()
         episode.turn += 1
         step = CallersStep()
         episode.calls.add(step)
@@ -110,6 +118,7 @@ class Episodes:
             raise RequestError("the episode was closed meanwhile", code="lost") from None
         finally:
             step.set_result(None)
+            episode.touch()
             episode.calls.discard(step)
 
     async def choose(self, episode: ServedEpisode, verb: str, seed: int = 0) -> dict[str, Any]:
@@ -140,7 +149,7 @@ class Episodes:
         episode = self._open.get(id) if isinstance(id, str) else None
         if episode is None or episode.client != client:
             raise RequestError("there is no such episode here (it was closed, or the server restarted)", code="lost")
-        self._touch(episode, connection)
+        episode.touch(connection)
         return episode
 
     async def close(self, client: str, id: Any) -> None:
@@ -153,7 +162,7 @@ class Episodes:
         """Detach the episodes of a broken connection; they wait for their client."""
         for episode in self._open.values():
             if episode.connection is connection:
-                episode.connection, episode.touched = None, _now()
+                episode.connection, episode.touched = None, now()
 
     async def end_of(self, connection: object) -> None:
         """End the episodes of a connection whose client cannot come back."""
@@ -161,10 +170,10 @@ class Episodes:
 
     async def sweep(self) -> None:
         """End episodes whose client is disconnected, or silent, for too long."""
-        now = _now()
+        at = now()
         for episode in list(self._open.values()):
             limit = self._config.reattach if episode.connection is None else self._config.idle
-            if now - episode.touched > limit and not any(not call.done() for call in episode.calls):
+            if at - episode.touched > limit and not any(not call.done() for call in episode.calls):
                 try:
                     await self._end(episode)
                 except Exception as error:  # the next episodes, and the next sweeps, must still end
@@ -182,13 +191,8 @@ class Episodes:
             raise RequestError("an episode's id must be 32 random hex digits", code="bad_frame")
         if id in self._closed:
             raise RequestError("this episode was closed", code="lost")
-        episode = self._open[id] = ServedEpisode(id, client, served, task, connection, _now())
+        episode = self._open[id] = ServedEpisode(id, client, served, task, connection, now())
         return episode
-
-    def _touch(self, episode: ServedEpisode, connection: object | None) -> None:
-        episode.touched = _now()
-        if connection is not None:
-            episode.connection = connection
 
     def _call(self, episode: ServedEpisode, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task that survives a broken socket."""
@@ -196,6 +200,7 @@ class Episodes:
         episode.calls.add(task)
         task.add_done_callback(episode.calls.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved even without a waiter
+        task.add_done_callback(lambda _: episode.touch())  # the client's time runs from the answer
         return task
 
     async def _begin(self, episode: ServedEpisode, wait: float, waits: Callable[[], None]) -> dict[str, Any]:
@@ -216,16 +221,23 @@ class Episodes:
             observation, info = await in_time(host.reset(episode.task), "reset", self._config.env_timeout)
             return reset_to_json(observation, info, host.tools)
         except BaseException as error:
-            _log("reset", error)
+            log_failure("reset", error)
             self._fail(episode, "reset", error)
             raise
 
     async def _act(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
-        stepped = await self._ask(episode, lambda host: host.step(action), "step")
-        episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
+        async def step(host: Host) -> Stepped:
+            stepped = await host.step(action)
+            episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
+            return stepped
+
+        stepped = await self._ask(episode, step, "step")
         if episode.over:
             async with episode.acting:  # a fork that the client requested before comes first
                 await self._vacate(episode)
+            if episode.id in self._open:
+                for old in self._ended.add(episode.client, episode.id):
+                    self._forget(old)
         return stepped_to_json(stepped)
 
     async def _fork(self, episode: ServedEpisode, child: ServedEpisode) -> dict[str, Any]:
@@ -272,17 +284,18 @@ class Episodes:
         async with episode.acting:
             if episode.opening is not None and not episode.opening.done():
                 await shared(episode.opening)
-            if (host := episode.host) is None and episode.over:
-                raise RequestError("the episode has ended; start another one", code="conflict")
+            if episode.over and (verb == "step" or episode.host is None):
+                raise ended()  # a step before this one may have ended the episode meanwhile
+            host = episode.host
             if host is None:
                 raise RequestError(f"the episode has failed: {episode.failed or 'it did not start'}", code="lost")
             try:
                 return await in_time(call(host), verb, self._config.env_timeout)
             except UsageError as error:
-                _log(verb, error)
+                log_failure(verb, error)
                 raise
             except BaseException as error:
-                _log(verb, error)
+                log_failure(verb, error)
                 if verb == "step" or host.busy:
                     self._fail(episode, verb, error)
                 raise
@@ -300,6 +313,8 @@ class Episodes:
 
     def _forget(self, id: str) -> None:
         episode = self._open.pop(id, None)
+        if episode is not None:
+            self._ended.discard(episode.client, id)
         if episode is not None and (parent := self._open.get(episode.parent)) is not None:
             parent.forks.pop(id, None)
         self._failed.pop(id, None)
@@ -330,21 +345,3 @@ class Episodes:
                 episode.served.pool.give(host, reusable=True)
         finally:
             self.places.release(episode.client)
-
-
-def _refuse_ended(episode: ServedEpisode) -> None:
-    if episode.over:
-        raise RequestError("the episode has ended; start another one", code="conflict")
-
-
-def _log(verb: str, error: BaseException) -> None:
-    """Log an environment's error, which clients do not receive, unlike the reason of a refused reset."""
-    if not isinstance(error, TurnwiseError) or (verb == "reset" and isinstance(error, UsageError)):
-        return
-    text = error.traceback if isinstance(error, EnvironmentFailedError) else ""
-    text = text or f"{type(error).__name__}: {error}"
-    event(LOG, "environment failed", text, {"verb": verb}, level=logging.WARNING)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -26,6 +26,7 @@ from .catalog import Catalog, Served
 from .episodes import Episodes
 from .served_episode import ServedEpisode
 from .settings import ServeConfig
+from .streams import Streams
 
 WAIT = 20.0
 """Maximum seconds that ``create`` waits for a place; the client then repeats the request a few times."""
@@ -48,7 +49,7 @@ class OrsRoutes:
         self._catalog, self._episodes, self._access, self._config = catalog, episodes, access, config
         self._release = release
         self._lists = task_lists.TaskLists()
-        self._streams = 0
+        self._streams = Streams(config.connections, config.pending, alone=access.clients <= 1)
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes to an application."""
@@ -116,13 +117,14 @@ class OrsRoutes:
         served, body = self._served(request), await self._body(request)
         return {"task": self._chosen(served, body).to_json(), "env_name": served.id}
 
-    async def _tasks(self, client: Client, request: Request) -> dict[str, Any]:
+    async def _tasks(self, client: Client, request: Request) -> Response:
         """``tasks``, and ``task_range`` with ``start`` and ``stop``."""
         served, body = self._served(request), await self._body(request)
         ends = [None if body.get(end) is None else of(body[end], int, end) for end in ("start", "stop")]
         split = of(body.get("split"), str, "split")
-        tasks = await asyncio.to_thread(self._lists.between, served, split, *ends)
-        return {"tasks": [task.to_json() for task in tasks], "env_name": served.id}
+        tasks = b", ".join(await self._lists.between(served, split, *ends))
+        listed = b'{"tasks": [' + tasks + b'], "env_name": ' + json.dumps(served.id).encode() + b"}"
+        return Response(listed, media_type="application/json")
 
     async def _create_session(self, client: Client, request: Request) -> Response:
         """Return the id of a session; nothing exists until ``create`` uses it."""
@@ -169,14 +171,13 @@ class OrsRoutes:
         tools = (await self._start(client, request))["tools"]
         episode = self._session(client, request)
         turn = episode.turn if body.get("task_id") is None else _turn(body["task_id"], episode)
-        if self._streams >= self._config.connections:
-            raise RequestError("too many connections", code="full")
+        self._streams.check(client.name, episode.id)
         if turn == episode.turn and len(episode.calls) >= self._config.pending:
             raise RequestError("too many calls of this session have no answer yet", code="busy")
         if turn == episode.turn and episode.over:
-            return self._stream(ors.events_of(ors.finished()))
+            return _Stream(ors.events_of(ors.finished()), self._streams.take(client.name, episode.id))
         step = self._episodes.start_step(episode, turn, ors.action_of(tools, name, given))
-        return self._stream(_events(client, episode, turn, step))
+        return _Stream(_events(client, episode, turn, step), self._streams.take(client.name, episode.id))
 
     async def _start(self, client: Client, request: Request) -> dict[str, Any]:
         """Return the answer to the reset of a session."""
@@ -210,13 +211,6 @@ class OrsRoutes:
     async def _body(self, request: Request) -> dict[str, Any]:
         return of(await read_json(request, self._config.frame), dict, "the body")
 
-    def _stream(self, events: Any) -> Response:
-        def left() -> None:
-            self._streams -= 1
-
-        self._streams += 1
-        return _Stream(events, left)
-
 
 class _Stream(StreamingResponse):
     """Server-sent events, whose end is reported also if the client left before the first."""
@@ -245,7 +239,10 @@ async def _events(
     try:
         events = list(ors.events_of(ors.result_of(await shared(step), episode.id)))
     except Exception as error:
-        events = [ors.event("error", ors.problem(error, client, "step")[1])]
+        if episode.over and getattr(error, "code", "") == "conflict":  # a call before this one ended the episode
+            events = list(ors.events_of(ors.finished()))
+        else:
+            events = [ors.event("error", ors.problem(error, client, "step")[1])]
     for each in events:
         yield each
 

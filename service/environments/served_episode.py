@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...envs.messages import Action
 from ...rollouts.hosts import Host
 from ...tasks.spec import TaskSpec
+from .calls import now
 from .catalog import Served
 
 
@@ -43,10 +43,16 @@ class ServedEpisode:
     """Whether it waits for a place."""
     opening: asyncio.Task[dict[str, Any]] | None = None
     """The call that starts it: a reset, or a fork of another episode."""
-    last: tuple[int, Action, asyncio.Task[dict[str, Any]]] | None = None
-    """The last turn, its action and its answer."""
+    last: tuple[int, bytes, asyncio.Task[dict[str, Any]]] | None = None
+    """The last turn, a digest of its action, and its answer."""
     forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
     calls: set[asyncio.Future[Any]] = field(default_factory=set)
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed: str = ""
     """Reason for which the server gave up the environment."""
+
+    def touch(self, connection: object | None = None) -> None:
+        """Note that its client was here, or work for it ended; a connection is now the client's."""
+        self.touched = now()
+        if connection is not None:
+            self.connection = connection

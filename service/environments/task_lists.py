@@ -5,6 +5,9 @@ Task ``n`` of a split has the seed ``n``, and the usual levels take turns.
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections import OrderedDict
 from typing import Any
 
 from ...envs.remote.description import RemoteFamily
@@ -15,6 +18,10 @@ from .catalog import Served
 
 MOST = 10_000
 """Number of tasks that a split without end lists, and that one answer may hold."""
+BLOCK = 500
+"""Number of tasks that are drawn at once."""
+KEPT = 1000
+"""Number of blocks that a server keeps: some hundred bytes per task."""
 
 
 def family_of(served: Served) -> TaskFamily[Any]:
@@ -53,13 +60,20 @@ def task_at(served: Served, split: str, index: int) -> TaskSpec:
 
 
 class TaskLists:
-    """Lists of tasks, kept once drawn: ten thousand take seconds."""
+    """Lists of tasks as JSON, kept once drawn: ten thousand take seconds.
+
+    They are drawn in a thread, one block at a time, so that the event loop goes on and no request waits for more than
+    a block of another one. The blocks used last are kept.
+    """
 
     def __init__(self) -> None:
-        self._whole: dict[tuple[str, str], tuple[TaskSpec, ...]] = {}
+        self._blocks: OrderedDict[tuple[str, str, int], list[bytes]] = OrderedDict()
+        self._drawing = asyncio.Lock()
 
-    def between(self, served: Served, split: str, start: int | None = None, stop: int | None = None) -> list[TaskSpec]:
-        """Return the tasks of a range, with Python's rules for slices.
+    async def between(
+        self, served: Served, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[bytes]:
+        """Return the tasks of a range as JSON, with Python's rules for slices.
 
         Raises:
             RequestError: there is no such split, or the range has too many tasks for one answer.
@@ -71,12 +85,29 @@ class TaskLists:
                 f"one answer holds at most {MOST} tasks, and these are {len(numbers)}; ask for parts by task_range",
                 code="task",
             )
-        if number > MOST:
-            return [_numbered(family, split, each) for each in numbers]
-        key = served.id, split
-        if key not in self._whole:
-            self._whole[key] = tuple(_numbered(family, split, each) for each in range(number))
-        return list(self._whole[key][start:stop])
+        found: list[bytes] = []
+        if not numbers:
+            return found
+        for at in range(numbers[0] // BLOCK, numbers[-1] // BLOCK + 1):
+            first = at * BLOCK
+            block = await self._block((served.id, split, at), family, range(first, min(first + BLOCK, number)))
+            found += block[max(0, numbers.start - first) : numbers.stop - first]
+        return found
+
+    async def _block(self, key: tuple[str, str, int], family: TaskFamily[Any], numbers: range) -> list[bytes]:
+        if key not in self._blocks:
+            async with self._drawing:
+                if key not in self._blocks:
+                    self._blocks[key] = await asyncio.to_thread(_drawn, family, key[1], numbers)
+                    if len(self._blocks) > KEPT:
+                        self._blocks.popitem(last=False)
+                return self._blocks[key]
+        self._blocks.move_to_end(key)
+        return self._blocks[key]
+
+
+def _drawn(family: TaskFamily[Any], split: str, numbers: range) -> list[bytes]:
+    return [json.dumps(_numbered(family, split, each).to_json()).encode() for each in numbers]
 
 
 def _with(served: Served, split: str) -> TaskFamily[Any]:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import secrets
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, ClassVar
@@ -54,6 +55,9 @@ class Tally(tw.TurnEnv):
     branched: ClassVar[int] = 0
     """Number of forks that have started in this process."""
 
+    released: ClassVar[threading.Event] = threading.Event()
+    """Ends the actions that wait."""
+
     def start(self, task: TaskSpec, rng: tw.Rng) -> str:
         self.secret = f"secret-{rng.randrange(10**9)}"
         self.total = 0
@@ -64,6 +68,8 @@ class Tally(tw.TurnEnv):
         self.acted.append(f"{self.task.seed}:{action.text}")
         if word == "sleep":
             time.sleep(float(number))
+        if word == "wait":
+            self.released.wait(30)
         if word == "die":
             os._exit(3)
         if word == "boom":

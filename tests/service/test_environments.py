@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 import secrets
 import socket
 import time
@@ -18,6 +19,7 @@ from turnwise.envs.remote.frames import PATH
 from turnwise.errors import UsageError
 from turnwise.rollouts.pool import EnvPool
 from turnwise.service.environments.access import Access
+from turnwise.service.environments.latest import Latest
 from turnwise.service.environments.server import EnvironmentServer
 
 from .environment_servers import ID, LOOP, OPERATOR, OTHER, Raw, Tally, act, serving, task, text_of
@@ -514,3 +516,33 @@ def test_wrong_settings_of_a_server_are_refused() -> None:
         EnvironmentServer([])
     with serving() as server, pytest.raises(UsageError, match="cannot listen"):
         LOOP.wait(EnvironmentServer([ID], server.config, port=int(server.address.rpartition(":")[2])).start())
+
+
+def test_ended_episodes_of_a_client_are_bounded_and_keep_no_actions() -> None:
+    with serving() as server, Raw(server) as client, Raw(server, OTHER) as other:
+        server.episodes._ended = Latest(2)
+        kept = other.reset()
+        assert other.ask("step", kept, turn=0, action=act("end"))["terminated"]
+        ended = [client.reset(seed) for seed in range(4)]
+        words = f"end {'x' * 100_000}"
+        answers = [client.ask("step", each, turn=0, action=act(words)) for each in ended]
+        assert [client.ask("step", each, turn=0, action=act(words)) for each in ended[2:]] == answers[2:]
+        assert client.ask("step", ended[3], turn=0, action=act("end"))["kind"] == "conflict"
+        assert [client.ask("step", each, turn=0, action=act(words))["kind"] for each in ended[:2]] == ["lost"] * 2
+        assert other.ask("step", kept, turn=0, action=act("end"))["terminated"], "another client's stays"
+        assert len(server.episodes) == 3
+        assert len(pickle.dumps(server.episodes._open[ended[3]].last[:2])) < 1000, "a digest, not the action"
+
+
+def test_a_clients_time_runs_from_the_answer_to_a_slow_request() -> None:
+    with serving(reattach=0.0) as server, Raw(server) as client:
+        episode = client.reset()
+        Tally.released.clear()
+        client.send("step", episode, turn=0, action=act("wait"))
+        found = server.episodes._open[episode]
+        until(lambda: found.turn == 1)
+        found.touched -= 1e6  # as after a long wait
+        Tally.released.set()
+        assert text_of(client.next()["data"]) == "total 1"
+        LOOP.wait(server.episodes.sweep())
+        assert text_of(client.ask("step", episode, turn=1, action=act("add"))) == "total 2", "the sweep ended it"

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import os
 import subprocess
@@ -26,6 +28,7 @@ from turnwise.errors import RequestError
 from turnwise.service.environments import ors, ors_routes, task_lists
 from turnwise.service.environments.catalog import Catalog
 from turnwise.service.environments.settings import ServeConfig
+from turnwise.tasks.spec import TaskSpec
 
 from .environment_servers import ID, OTHER, TOKEN, Tally, serving
 
@@ -55,8 +58,12 @@ def events(answer: httpx.Response) -> list[tuple[str, str]]:
     """The server-sent events of an answer, read as the client reads them."""
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/event-stream")
+    return events_in(answer.text)
+
+
+def events_in(text: str) -> list[tuple[str, str]]:
     found, kind, data = [], "", ""
-    for line in answer.text.split("\r\n"):
+    for line in text.split("\r\n"):
         if line.startswith("event:"):
             kind = line.split(":", 1)[1].lstrip()
         elif line.startswith("data:"):
@@ -185,19 +192,37 @@ def test_tasks_and_splits(client: httpx.Client) -> None:
     client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "openenv/session/close", "params": ended})
 
 
-def test_a_long_fixed_list_comes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_fixed_list_comes_in_parts_each_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     family = {"name": "long", "seeded": False, "levels": [1, 2], "usual": [1, 2], "seeds": 30}
     family["templates"] = {"train": ["a", "b"]}
     served: Any = SimpleNamespace(id="test/Long-v0", description={"family": family})
-    lists = task_lists.TaskLists()
-    whole = lists.between(served, "train")
+    lists, drawn, draw = task_lists.TaskLists(), [], task_lists._drawn
+
+    def counted(family: Any, split: str, numbers: range) -> list[bytes]:
+        drawn.extend(numbers)
+        return draw(family, split, numbers)
+
+    monkeypatch.setattr(task_lists, "_drawn", counted)
+    monkeypatch.setattr(task_lists, "BLOCK", 8)
+    each, *others = await asyncio.gather(*(lists.between(served, "train") for _ in range(5)))
+    assert (drawn, others) == ([*range(30)], [each] * 4), "at the same time, too"
+    whole = [TaskSpec.from_json(json.loads(task)) for task in each]
     assert [(task.seed, task.level) for task in whole] == [(seed, 1 + seed % 2) for seed in range(30)]
+    ends = (None, -31, -5, 0, 3, 8, 16, 29, 40)
+    for start, stop in itertools.product(ends, ends):
+        assert await lists.between(served, "train", start, stop) == each[start:stop], (start, stop)
+    assert len(drawn) == 30
+    monkeypatch.setattr(task_lists, "KEPT", 2)
     monkeypatch.setattr(task_lists, "MOST", 12)
     with pytest.raises(RequestError, match="at most 12 tasks, and these are 30"):
-        lists.between(served, "train")
-    assert lists.between(served, "train", -10) == whole[-10:]
+        await lists.between(served, "train")
+    assert await lists.between(served, "train", -10) == each[-10:]
     with pytest.raises(RequestError, match="it has tasks 0 to 29"):
         task_lists.task_at(served, "train", 30)
+    few = task_lists.TaskLists()
+    for start in (0, 8, 16, 0):
+        await few.between(served, "train", start, start + 1)
+    assert len(few._blocks) == 2, "the blocks that a server keeps are bounded"
 
 
 def test_the_deployment_chooses_the_environment(client: httpx.Client) -> None:
@@ -361,6 +386,43 @@ def test_calls_of_one_session_are_bounded_and_each_takes_its_turn() -> None:
         assert len(refused) == 4
         turns = {events(each)[0] for each in answers if each.status_code == 200}
         assert turns == {("task_id", str(turn)) for turn in range(4)}
+
+
+def test_resumed_calls_are_counted_and_leave_streams_for_other_clients() -> None:
+    with serving(capacity=3, pending=2, connections=4) as server, http(server) as client, http(server, OTHER) as other:
+        one, second, theirs = (Session(each, split="train", index=1) for each in (client, client, other))
+        Tally.released.clear()
+        body = {"name": "send_text", "input": {"text": "wait"}}
+        first = client.build_request("POST", "/call", json=body, headers=one.headers)
+        resumed = client.build_request("POST", "/call", json={**body, "task_id": "0"}, headers=one.headers)
+        open_streams = [client.send(each, stream=True) for each in (first, resumed)]
+        assert [each.status_code for each in open_streams] == [200, 200]
+        assert client.send(resumed).status_code == 429, "a resumption counts, too"
+        refused = second.post("/call", name="send_text", input={"text": "add"})
+        assert (refused.status_code, "too many connections" in refused.text) == (503, True), "this client has its share"
+        assert theirs.call("send_text", text="add")["output"]["reward"] == 0.25
+        Tally.released.set()
+        assert [events_in(each.read().decode())[-1][0] for each in open_streams] == ["end", "end"]
+        assert second.call("send_text", text="add")["output"]["reward"] == 0.25, "ended streams leave room"
+
+
+def test_a_call_behind_the_one_that_ends_the_episode_is_refused_and_fails_nothing() -> None:
+    with serving(capacity=1) as server, http(server) as client:
+        session = Session(client, split="train", index=1).__enter__()
+        Tally.released.clear()
+        calls = [
+            client.build_request(
+                "POST", "/call", json={"name": "send_text", "input": {"text": text}}, headers=session.headers
+            )
+            for text in ("wait", "end", "add")
+        ]
+        streams = [client.send(each, stream=True) for each in calls]  # each returns once its call has its turn
+        Tally.released.set()
+        _, last, late = (events_in(each.read().decode()) for each in streams)
+        assert json.loads(last[-1][1])["output"]["metadata"]["success"] is True
+        assert (late[-1][0], json.loads(late[-1][1])["reason"]) == ("end", "episode_finished")
+        assert not server.episodes._failed, "the environment can be used again"
+        assert server.episodes.places.load == 0
 
 
 CLIENT = """
