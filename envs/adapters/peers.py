@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.:-]+-v\d+)")
-VERSION = re.compile(r"-v\d+$")
 ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.-]+-v\d+)")
+VERSION = re.compile(r"-v\d+$")
 
 
 @dataclass(frozen=True, slots=True)
