@@ -155,7 +155,11 @@ FITS: dict[str, tuple[tuple[str], dict[str, str]]] = {
     APPS: (("docs_app",), {"app": "wallet"}),
 }
 """A call that fits, by environment."""
-MALFORMED = [({"txt": "hi"}, "got txt"), ({}, "got no arguments"), ({"text": 5}, "got text of type int")]
+MALFORMED: list[tuple[dict[str, Any], str]] = [
+    ({"txt": "hi"}, "got txt"),
+    ({}, "got no arguments"),
+    ({"text": 5}, "got text of type int"),
+]
 
 
 @pytest.mark.parametrize("env", [ID, APPS])
@@ -196,7 +200,8 @@ async def test_a_long_fixed_list_comes_in_parts_each_drawn_once(monkeypatch: pyt
     family = {"name": "long", "seeded": False, "levels": [1, 2], "usual": [1, 2], "seeds": 30}
     family["templates"] = {"train": ["a", "b"]}
     served: Any = SimpleNamespace(id="test/Long-v0", description={"family": family})
-    lists, drawn, draw = task_lists.TaskLists(), [], task_lists._drawn
+    lists, draw = task_lists.TaskLists(), task_lists._drawn
+    drawn: list[int] = []
 
     def counted(family: Any, split: str, numbers: range) -> list[bytes]:
         drawn.extend(numbers)

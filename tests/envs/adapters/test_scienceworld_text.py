@@ -87,7 +87,9 @@ def test_a_seed_is_one_game_of_random_play(keeper: Any) -> None:
         luck, same_luck = tw.Rng(f"luck/{seed}"), tw.Rng(f"luck/{seed}")
         for _ in range(15):
             action = one.random_action(luck)
-            assert action == other.random_action(same_luck) == action.strip()
+            assert action == other.random_action(same_luck)
+            assert isinstance(action, str)
+            assert action == action.strip()
             seen, again = one.step(action), other.step(action)
             assert (seen[0].text, *seen[1:4]) == (again[0].text, *again[1:4]), action
             if seen[2]:
