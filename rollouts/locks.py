@@ -40,9 +40,12 @@ def acquire(file: Path) -> int:
         file: lock file in the folder of the store; it says who holds the lock.
 
     Raises:
-        StoreError: another process holds it.
+        StoreError: another process holds it, or the file cannot be opened.
     """
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StoreError(f"cannot lock episode store {file.parent}: {error}") from None
     if not take(descriptor):
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
         os.close(descriptor)

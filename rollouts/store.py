@@ -29,12 +29,15 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from ..errors import StoreError
-from .annotations import ANNOTATIONS
 from .columns import contradictions, from_table, text_in, to_table
 from .episode import Episode
 from .learner_records import record_files
 from .locks import acquire
-from .schema import SCHEMA, up_to_date
+from .store_files import DISCARDED as DISCARDED
+from .store_files import FILES, UNFINISHED, read_table, refuse_to_replace
+from .store_files import LOCK as LOCK
+from .store_files import MANIFEST as MANIFEST
+from .store_files import TEXT_INDEX as TEXT_INDEX
 
 KIND = "turnwise.episodes"
 VERSION = 4
@@ -43,14 +46,8 @@ READABLE = (2, 3, 4)
 store is read by the present rules (``schema.up_to_date``); opened for writing, it is converted."""
 EPISODES = "episodes"
 """Name of the store inside the folder of an evaluation."""
-MANIFEST = "_manifest.json"
-LOCK = "_lock"
-UNFINISHED = "_writing.parquet"
-DISCARDED = "_discarded"
 FLUSH_EVERY, FLUSH_SECONDS = 32, 30.0
 """Episodes after which, and seconds within which, what is pending becomes a part."""
-TEXT_INDEX = "_texts.index"
-"""Name of the index of texts that ``turnwise view --index`` keeps beside the parts."""
 
 
 class EpisodeStore:
@@ -65,11 +62,12 @@ class EpisodeStore:
         flush_seconds: an episode that arrives this long after the first pending one triggers a flush, so that slow
             episodes do not wait for ``flush_every`` of them.
         run: description of the run (environment, seed, policy, …), JSON-able. An existing store must agree.
-        overwrite: whether to remove an existing store's episodes with all that lies beside them, whatever run they
-            belong to.
+        overwrite: whether to remove an existing store's files, whatever run they belong to. A damaged store is
+            replaced as well, unless its folder also holds files that no store has.
 
     Raises:
-        StoreError: the folder is something else, is damaged, belongs to another run, or another process writes to it.
+        StoreError: the folder is something else, is damaged, belongs to another run, cannot be read or written, or
+            another process writes to it.
     """
 
     def __init__(
@@ -87,21 +85,23 @@ class EpisodeStore:
         self._waiting_since = 0.0
         self._pending: list[pa.Table] = []
         self._lock: int | None = None
-        _made(self.path)
+        _made(self.path, replaced=overwrite)
         self._lock = acquire(self.path / LOCK)
         try:
             if overwrite:
-                named = (self.path / name for name in (MANIFEST, DISCARDED, ANNOTATIONS, TEXT_INDEX))
-                for file in (*parts(self.path), *record_files(self.path), *named):
+                for file in (*parts(self.path), *record_files(self.path), *(self.path / name for name in FILES)):
                     file.unlink(missing_ok=True)
             self.run = _agreed(self.path, run)
             _convert(self.path)
             (self.path / UNFINISHED).unlink(missing_ok=True)
-            ids = (_table(part, ["episode_id"])["episode_id"].to_pylist() for part in parts(self.path))
+            ids = (read_table(part, ["episode_id"])["episode_id"].to_pylist() for part in parts(self.path))
             self._ids = {text_in(id) for each in ids for id in each}
-            there = from_table(_table(self.path / DISCARDED)) if (self.path / DISCARDED).exists() else ()
+            there = from_table(read_table(self.path / DISCARDED)) if (self.path / DISCARDED).exists() else ()
             self.discarded = {each.episode_id: each for each in there if each.episode_id not in self._ids}
             self._next = 1 + max((int(part.stem.split("-")[1]) for part in parts(self.path)), default=-1)
+        except OSError as error:
+            self._unlock()
+            raise StoreError(f"cannot open episode store {path}: {error}") from None
         except BaseException:
             self._unlock()
             raise
@@ -152,7 +152,7 @@ class EpisodeStore:
         kept: dict[Path, pa.Table] = {}
         removed: dict[str, Episode] = {}
         for part in parts(self.path):
-            table = _table(part)
+            table = read_table(part)
             keep = compute.is_valid(table["success"])
             if not after_action:
                 keep = compute.or_(keep, compute.greater(compute.fill_null(table["after_action"], 0), 0))
@@ -197,12 +197,12 @@ class EpisodeStore:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock of a store, new or not, and read nothing of it, since that may be damaged.
+    """Hold the lock of a store that is to be replaced; it may be new, or damaged.
 
     Raises:
-        StoreError: the folder is something else, or another process writes to it.
+        StoreError: the folder is something else, cannot be replaced, or another process writes to it.
     """
-    _made(path)
+    _made(path, replaced=True)
     lock = acquire(path / LOCK)
     try:
         yield
@@ -222,7 +222,7 @@ def load_episodes(path: Path | str) -> list[Episode]:
 def read_episodes(path: Path | str) -> Iterator[Episode]:
     """Yield what ``load_episodes`` returns, with one part in memory at a time; a writing run is not disturbed."""
     _manifest(Path(path))
-    return (episode for part in parts(Path(path)) for episode in from_table(_table(part)))
+    return (episode for part in parts(Path(path)) for episode in from_table(read_table(part)))
 
 
 def run_of(path: Path | str) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def run_of(path: Path | str) -> dict[str, Any]:
 def contradicted(path: Path | str) -> Iterator[tuple[str, str, Any, Any]]:
     """Find derived columns that were modified: episode id, column, stored value, value by the episode."""
     _manifest(Path(path))
-    return (found for part in parts(Path(path)) for found in contradictions(_table(part)))
+    return (found for part in parts(Path(path)) for found in contradictions(read_table(part)))
 
 
 def parts(path: Path) -> list[Path]:
@@ -246,11 +246,19 @@ def parts(path: Path) -> list[Path]:
     return sorted(path.glob("part-[0-9]*.parquet"))
 
 
-def _made(path: Path) -> None:
-    """Create the folder and its manifest, unless there is a store."""
+def _made(path: Path, *, replaced: bool = False) -> None:
+    """Create the folder, and refuse one that is neither new nor a store.
+
+    Args:
+        path: folder of the store.
+        replaced: whether the store's files are to be removed, so that it may be damaged.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        if any(name.name not in (LOCK, f"{MANIFEST}.new") for name in path.iterdir()):
+        there = sorted(path.iterdir())
+        if replaced:
+            refuse_to_replace(path, there, lambda: _manifest(path))
+        elif any(each.name not in (LOCK, f"{MANIFEST}.new") for each in there):
             _manifest(path)
     except OSError as error:
         raise StoreError(f"cannot make an episode store at {path}: {error.strerror}") from None
@@ -283,7 +291,7 @@ def _convert(path: Path) -> None:
     manifest = _manifest(path)
     if manifest["version"] != VERSION:
         for part in parts(path):
-            _write(path, _table(part), part)
+            _write(path, read_table(part), part)
         _write_manifest(path, manifest["run"])
 
 
@@ -328,20 +336,3 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _table(part: Path, columns: list[str] | None = None) -> pa.Table:
-    try:
-        table = pq.ParquetFile(part).read(columns=columns)
-    except (OSError, pa.ArrowException) as error:
-        first = str(error).partition("\n")[0]
-        raise StoreError(
-            f"episode store {part.parent} is damaged: cannot read {part.name} ({first}); "
-            f"move that file away to lose only its episodes"
-        ) from None
-    if columns is None:
-        table = up_to_date(table)
-    wanted = SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])
-    if not table.schema.equals(wanted, check_metadata=False):
-        raise StoreError(f"{part} was not written by Turnwise: it does not have the columns of an episode")
-    return table

@@ -71,7 +71,7 @@ class CodeEnv(Workbench[CodeTask]):
         actions: ``"tools"``; ``"python"``, a session that keeps its state; or ``"text"``: a plain answer is written to
             the task's file and tested, and judged once its visible tests pass (after RLEF, arXiv 2410.02089).
         partial: reward the weights of the passing checks instead of success alone; with ``"cases"``, a failed check of
-            values counts by the share of its cases that hold.
+            values counts by the share of its cases that hold, or 0 if one of them hangs or exhausts memory.
         progress: measure the task's points of progress after each action, as ``info["progress"]``.
         shaping: scale of a potential-based shaping reward (Ng, Harada and Russell 1999). The potential is this times
             the share of points of progress, and 0 at the end, so that every return of a task falls by its initial

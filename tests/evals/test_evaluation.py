@@ -43,7 +43,7 @@ from turnwise.evals.formatting import failures, not_scored
 from turnwise.evals.settings import EvalConfig
 from turnwise.evals.summary import Summary
 from turnwise.evals.terminal import print_summary
-from turnwise.rollouts.store import load_episodes
+from turnwise.rollouts.store import MANIFEST, load_episodes
 
 
 class Doors(TaskFamily[int]):
@@ -272,6 +272,45 @@ def test_a_damaged_store_is_replaced_and_not_resumed(tmp_path: Path) -> None:
     assert run_evaluation(config(n=2), OracleAgent(), store=path, env=OneDoor, overwrite=True).scored == 2
 
 
+@pytest.mark.parametrize("manifest", [b"{torn", b"", b"\xff\xfe\x00", b"[]", b'{"kind": "x", "version": 99}', None])
+def test_a_store_with_a_damaged_manifest_is_replaced(tmp_path: Path, manifest: bytes | None) -> None:
+    run_evaluation(config(n=2), OracleAgent(), store=tmp_path / "played", env=OneDoor)
+    path = tmp_path / "played" / MANIFEST
+    path.unlink() if manifest is None else path.write_bytes(manifest)
+    damaged = contents(tmp_path)
+    check_evaluation(config(n=2), store=path.parent, env=OneDoor, overwrite=True)
+    assert contents(tmp_path) == damaged, "the check itself replaces nothing"
+    again = run_evaluation(config(n=2), OracleAgent(), store=path.parent, env=OneDoor, overwrite=True)
+    assert (again.scored, len(load_episodes(path.parent))) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"_manifest.json": "{torn", "thesis.txt": "x"}, "not replaced, since thesis.txt is not a file of a store"),
+        ({"part-00000-1a2b.snappy.parquet": "x"}, "not replaced, since part-00000-1a2b.snappy.parquet is not"),
+        ({"annotations.jsonl": "x"}, "is not an episode store"),
+        ({"_manifest.json": "{torn", "part-000000.parquet": None}, "part-000000.parquet is a folder"),
+        ({"_lock": None}, "_lock is a folder"),
+    ],
+)
+def test_overwriting_removes_nothing_of_other_programs(tmp_path: Path, files: dict[str, str | None], says: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).mkdir() if text is None else (tmp_path / name).write_text(text)
+    before = contents(tmp_path)
+    for refused in (check_evaluation, lambda *a, **k: run_evaluation(a[0], OracleAgent(), **k)):
+        with pytest.raises(StoreError, match=says):
+            refused(config(n=2), store=tmp_path, env=OneDoor, overwrite=True)
+    assert contents(tmp_path) == before
+    assert {each.name for each in tmp_path.iterdir()} - {"_lock"} == {*files} - {"_lock"}
+
+
+def test_a_lock_that_is_a_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "_lock").mkdir()
+    with pytest.raises(StoreError, match="cannot lock episode store"):
+        run_evaluation(config(n=2), OracleAgent(), store=tmp_path, env=OneDoor)
+
+
 def test_a_search_in_an_environment_that_cannot_be_forked_is_refused_in_advance(tmp_path: Path) -> None:
     class Locked(OneDoor):
         def start(self, task: int, rng: Rng) -> str:
@@ -287,8 +326,9 @@ def test_a_search_in_an_environment_that_cannot_be_forked_is_refused_in_advance(
 
 def test_a_check_in_advance_finds_an_evaluation_that_is_under_way(tmp_path: Path) -> None:
     def meanwhile(episode: Episode) -> None:
-        with pytest.raises(StoreError, match="is writing to episode store"):
-            check_evaluation(config(n=2), store=tmp_path / "run", env=OneDoor, resume=True)
+        for how in ({"resume": True}, {"overwrite": True}):
+            with pytest.raises(StoreError, match="is writing to episode store"):
+                check_evaluation(config(n=2), store=tmp_path / "run", env=OneDoor, **how)
         noticed.append(episode)
 
     noticed: list[Episode] = []

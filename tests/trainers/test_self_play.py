@@ -78,3 +78,8 @@ def test_a_run_that_went_on_is_the_run_that_never_stopped(tmp_path: Path, model:
 def test_what_cannot_be_is_refused(tmp_path: Path, model: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(pydantic.ValidationError):
         config(tmp_path, model, **changes)
+
+
+@pytest.mark.parametrize("grammar", [False, True])
+def test_the_setting_of_the_grammar_reaches_the_game(tmp_path: Path, grammar: bool) -> None:
+    assert self_play._game(config(tmp_path, tmp_path, grammar=grammar)).grammar is grammar

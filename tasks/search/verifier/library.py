@@ -51,7 +51,9 @@ class Library:
                 self._objects[relation, value].append((one.about, one.id))
 
     def answers(self, question: str, without: Collection[str] = ()) -> set[str]:
-        """Return every answer that the pages give: none if they lack it, and several if it is ambiguous.
+        """Return the answer of the pages to each reading of a question.
+
+        A reading whose answer the pages lack, or to which they give several answers, contributes none.
 
         Args:
             question: the question in words.
