@@ -411,6 +411,17 @@ def test_resumed_calls_are_counted_and_leave_streams_for_other_clients() -> None
         assert second.call("send_text", text="add")["output"]["reward"] == 0.25, "ended streams leave room"
 
 
+def test_arguments_nested_too_deeply_are_a_turn(client: httpx.Client) -> None:
+    with Session(client, env_name=APPS, split="dev", index=0) as session:
+        for turn, depth in enumerate((150, 900), 1):
+            nested: list[Any] = []
+            for _ in range(depth):
+                nested = [nested]
+            output = session.call("docs_app", app=nested)["output"]
+            assert "nested too deeply: at most 100" in output["blocks"][0]["text"]
+            assert output["metadata"]["turn"] == turn
+
+
 def test_a_call_behind_the_one_that_ends_the_episode_is_refused_and_fails_nothing() -> None:
     with serving(capacity=1) as server, http(server) as client:
         session = Session(client, split="train", index=1).__enter__()
