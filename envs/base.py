@@ -21,7 +21,7 @@ from .background import resolve
 from .contract import Contract
 from .deprecated import add_old_limits, argument_of_start, move_old_limits
 from .fork import Forks, fork_env, forked
-from .messages import Action, ActionLike, Observation, ObservationLike
+from .messages import Action, ActionLike, Observation, ObservationLike, bounded
 from .required import check_required
 from .reserved import refuse_assigned, refuse_replaced
 from .spaces import ActionSpace, ObservationSpace
@@ -293,7 +293,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
     def _enter(self, action: ActionLike) -> Action | Step:
         if self._over:
             raise ContractError("step() was called before reset() or after the end of the episode; call reset() first")
-        read = Action.of(action)
+        read = bounded(Action.of(action))
         vars(self).update(_actions=(*self._actions, read), _turn=self._turn + 1)
         return self._unparsed(UnparseableError(read.problem)) if read.problem else read
 

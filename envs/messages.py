@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..errors import UnparseableError
 
+MAX_DEPTH = 100
+"""Maximum depth of lists and objects in the arguments of a tool call; JSON libraries fail at a few hundred."""
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -182,6 +184,34 @@ class Action:
             if option.casefold() == text:
                 return option
         raise UnparseableError(f"Answer with one of: {', '.join(options)}; got {clip(self.text)!r}.")
+
+
+def bounded(action: Action) -> Action:
+    """Return an action, or one with a ``problem`` in place of an action that is nested too deeply.
+
+    Copies, pipes and JSON fail at a few hundred levels, each at another one. With one limit before them, an agent gets
+    the same answer at every distance.
+    """
+    if any(_deeper(call.arguments, MAX_DEPTH) for call in action.tool_calls):
+        return Action(problem=f"Your action is nested too deeply: at most {MAX_DEPTH} lists and objects in each other.")
+    return action
+
+
+def _deeper(value: Any, limit: int) -> bool:
+    """Whether lists and objects are nested deeper than ``limit``, without recursion."""
+    waiting, children = [(value, 1)], cast("Iterable[Any]", ())
+    while waiting:
+        inner, depth = waiting.pop()
+        if isinstance(inner, Mapping):
+            children = inner.values()
+        elif isinstance(inner, list | tuple):
+            children = inner
+        else:
+            continue
+        if depth > limit:
+            return True
+        waiting.extend((child, depth + 1) for child in children)
+    return False
 
 
 ActionLike = str | ToolCall | Action

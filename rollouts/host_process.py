@@ -21,6 +21,7 @@ import pydantic
 from ..envs.base import TurnEnv
 from ..envs.child_command import child_command
 from ..envs.harbor.address import is_harbor
+from ..envs.messages import bounded
 from ..envs.registry import Entry, make, register
 from ..envs.tools import Tool
 from ..errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
@@ -81,6 +82,7 @@ class ProcessHost(Host):
         self._child.kill()
 
     async def _call(self, verb: str, argument: Any) -> Any:
+        argument = bounded(argument) if verb == "step" else argument  # deeper ones do not fit through the pipe
         answer = await self._child.ask(self._handle, verb, argument)
         if verb == "reset":
             observation, info, tools = answer
@@ -120,10 +122,14 @@ class Child:
 
         Raises:
             EnvironmentDiedError: the process died.
+            UsageError: the argument is nested too deeply for the pipe.
         """
         async with self._turn:
             try:
                 request = pickle.dumps((handle, verb, argument))
+            except RecursionError:
+                raise UsageError(f"the argument of {verb} is nested too deeply") from None
+            try:
                 self._writer.write(HEADER.pack(len(request)) + request)
                 await self._writer.drain()
                 (size,) = HEADER.unpack(await self._reader.readexactly(HEADER.size))

@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
@@ -19,7 +19,7 @@ import pydantic
 from ...errors import ContractError, EnvironmentFailedError, RequestError
 from ...tasks.score import Score
 from ..base import Reset, Stepped
-from ..messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
+from ..messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall, bounded
 from ..plain_json import plain
 from ..tools import Tool
 
@@ -30,8 +30,6 @@ PATH = "/turnwise/v1"
 EPISODE = re.compile(r"[0-9a-f]{32}")
 """An episode's id, which the client draws at random, so that no other client can guess it."""
 MAX_DEPTH_ERROR = "the JSON is nested too deeply"
-MAX_DEPTH = 100
-"""Maximum depth of lists and objects in the arguments of a tool call; JSON libraries fail at a few hundred."""
 
 _ENCODER = json.JSONEncoder(default=plain, separators=(",", ":"))
 Verb = Literal["describe", "instance", "reset", "step", "oracle", "random", "fork", "close"]
@@ -129,8 +127,7 @@ def action_to_json(action: Action) -> dict[str, Any]:
 
 def sendable(action: Action) -> Action:
     """Return an action, or one with a ``problem`` in place of an action that JSON cannot hold."""
-    if any(_deeper(call.arguments, MAX_DEPTH) for call in action.tool_calls):
-        return Action(problem=f"Your action is nested too deeply: at most {MAX_DEPTH} lists and objects in each other.")
+    action = bounded(action)
     try:
         encode(action_to_json(action))
     except ContractError:
@@ -222,23 +219,6 @@ def _read(read: Callable[[], T], verb: str) -> T:
         raise EnvironmentFailedError(
             f"the server's answer to {verb} cannot be read: {type(error).__name__}: {error}"
         ) from None
-
-
-def _deeper(value: Any, limit: int) -> bool:
-    """Whether lists and objects are nested deeper than ``limit``, without recursion."""
-    waiting, children = [(value, 1)], cast("Iterable[Any]", ())
-    while waiting:
-        inner, depth = waiting.pop()
-        if isinstance(inner, Mapping):
-            children = inner.values()
-        elif isinstance(inner, list | tuple):
-            children = inner
-        else:
-            continue
-        if depth > limit:
-            return True
-        waiting.extend((child, depth + 1) for child in children)
-    return False
 
 
 def _score(score: Score) -> dict[str, Any]:

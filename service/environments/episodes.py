@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ...envs.base import Stepped
-from ...envs.messages import Action
+from ...envs.messages import Action, bounded
 from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
 from ...errors import RequestError, UsageError
 from ...logs import event
@@ -90,6 +90,7 @@ class Episodes:
 
     def start_step(self, episode: ServedEpisode, turn: int, action: Action) -> asyncio.Task[dict[str, Any]]:
         """Start what ``step`` waits for."""
+        action = bounded(action)
         if episode.last is not None and episode.last[0] == turn:
             if episode.last[1] != digest_of(action):
                 raise RequestError(f"turn {turn} already has another action", code="conflict")

@@ -143,7 +143,10 @@ def task_of(served: Served, data: Mapping[str, Any]) -> TaskSpec:
     if data.get("task") is not None:
         return TaskSpec.from_json(of(data["task"], dict, "task"))
     if data.get("index") is not None:
-        return task_at(served, of(data.get("split", "train"), str, "split"), of(data["index"], int, "index"))
+        if beside := [name for name in ("seed", "level", "template") if data.get(name) is not None]:
+            raise RequestError(f"split and index name the task; omit {beside[0]}", code="bad_frame")
+        split = "train" if data.get("split") is None else of(data["split"], str, "split")
+        return task_at(served, split, of(data["index"], int, "index"))
     seed = data.get("seed")
     seed = secrets.randbelow(2**31) if seed is None else of(seed, int, "seed")
     family = family_of(served)

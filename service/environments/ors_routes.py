@@ -183,7 +183,10 @@ class OrsRoutes:
         """Return the answer to the reset of a session."""
         opening = self._session(client, request).opening
         assert opening is not None
-        return await shared(opening)
+        answer = await shared(opening)
+        if "observation" not in answer:
+            raise RequestError("this session is a fork of Turnwise's own protocol; ORS has no forks", code="conflict")
+        return answer
 
     def _session(self, client: Client, request: Request) -> ServedEpisode:
         episode = self._episodes.find(client.name, _sid(request), None)

@@ -109,6 +109,24 @@ async def test_tools_are_described(kind: Any) -> None:
         assert observation.text == "sold [3]"
 
 
+@HOSTS
+async def test_an_action_nested_too_deeply_is_answered_everywhere(kind: Any) -> None:
+    here = Shop()
+    here.reset(options={"task": tw.TaskSpec("Shop")})
+    async with opened(kind, Shop) as host:
+        await host.reset(tw.TaskSpec("Shop"))
+        for depth in (150, 900, 5000):
+            nested: list[Any] = []
+            for _ in range(depth):
+                nested = [nested]
+            call = tw.ToolCall("sell", {"book": nested})
+            there = await host.step(tw.Action(tool_calls=(call,)))
+            assert there == here.step(call)
+            assert "nested too deeply: at most 100" in there[0].text
+        sold = await host.step(tw.Action(tool_calls=(tw.ToolCall("sell", {"book": 1}),)))
+        assert sold[0].text == "sold [1]", "the environment lives"
+
+
 @pytest.mark.slow
 @HOSTS
 async def test_a_fork_is_independent_and_outlives_its_origin(kind: Any) -> None:

@@ -214,6 +214,13 @@ def test_http_plays_an_episode_by_its_id(server: Any) -> None:
         assert other.status_code == 409, "another client must not reach it"
         assert client.post("/step", json={"action": 3, "episode_id": id}).status_code == 422
         assert client.post("/reset", content=b"{").status_code == 422
+        both = client.post("/reset", json={"index": 1, "seed": 7})
+        assert (both.status_code, "omit seed" in both.text) == (422, True)
+        first = client.post("/reset", json={"index": 1, "split": None}).json()
+        assert first["observation"]["text"] == "seed 1"
+        client.post(
+            "/step", json={"action": {"text": "end"}, "episode_id": first["metadata"]["episode_id"]}
+        ).raise_for_status()
         end = client.post("/step", json={"action": {"text": "end"}, "episode_id": id}).json()
         assert end["done"] is True
         assert server.episodes.places.load == 0, "an episode that is over gives its place back"

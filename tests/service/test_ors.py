@@ -30,7 +30,7 @@ from turnwise.service.environments.catalog import Catalog
 from turnwise.service.environments.settings import ServeConfig
 from turnwise.tasks.spec import TaskSpec
 
-from .environment_servers import ID, OTHER, TOKEN, Tally, serving
+from .environment_servers import ID, OTHER, TOKEN, Raw, Tally, serving
 
 APPS = "turnwise/Apps-v2"
 
@@ -409,6 +409,41 @@ def test_resumed_calls_are_counted_and_leave_streams_for_other_clients() -> None
         Tally.released.set()
         assert [events_in(each.read().decode())[-1][0] for each in open_streams] == ["end", "end"]
         assert second.call("send_text", text="add")["output"]["reward"] == 0.25, "ended streams leave room"
+
+
+def test_arguments_nested_too_deeply_are_a_turn(client: httpx.Client) -> None:
+    with Session(client, env_name=APPS, split="dev", index=0) as session:
+        for turn, depth in enumerate((150, 900), 1):
+            nested: list[Any] = []
+            for _ in range(depth):
+                nested = [nested]
+            output = session.call("docs_app", app=nested)["output"]
+            assert "nested too deeply: at most 100" in output["blocks"][0]["text"]
+            assert output["metadata"]["turn"] == turn
+
+
+def test_a_fork_of_our_own_protocol_is_no_session(server: Any, client: httpx.Client) -> None:
+    with Raw(server) as raw:
+        episode, fork = raw.reset(), os.urandom(16).hex()
+        assert raw.ask("fork", episode, **{"as": fork}) == {}
+        headers = {"X-Session-ID": fork}
+        call = client.post("/call", json={"name": "send_text", "input": {"text": "add"}}, headers=headers)
+        for answer in (call, *(client.get(path, headers=headers) for path in ("/prompt", "/messages", "/task_tools"))):
+            assert (answer.status_code, "ORS has no forks" in answer.json()["detail"]) == (409, True)
+        for each in (episode, fork):
+            raw.ask("close", each)
+
+
+def test_a_slow_call_pings_its_client(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ors_routes, "PING", 0.01)
+    Tally.released.clear()
+    with Session(client, split="train", index=1) as session:
+        body = {"name": "send_text", "input": {"text": "wait"}}
+        with client.stream("POST", "/call", json=body, headers=session.headers) as stream:
+            lines = stream.iter_lines()
+            assert ": ping" in (line for line in lines)
+            Tally.released.set()
+            assert [line for line in lines if line.startswith("event:")] == ["event: end"]
 
 
 def test_a_call_behind_the_one_that_ends_the_episode_is_refused_and_fails_nothing() -> None:
