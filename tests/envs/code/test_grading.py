@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.envs.code.grading import Bounds, Graded, graded
+from turnwise.envs.code.grading import Bounds, Graded, _judged, graded
 from turnwise.envs.code.workspace import Entry, Workspace
 from turnwise.errors import SandboxError
 from turnwise.sandboxes.backend import Backend
 from turnwise.sandboxes.spec import Limits, SandboxSpec
 from turnwise.tasks.code.cheats import module_cheats
-from turnwise.tasks.code.task import Check, TestCheck, ValueCheck, case
+from turnwise.tasks.code.task import Check, TestCheck, ValueCheck, WorkCheck, case
 from turnwise.tasks.code.trouble import Trouble
 
 from .tasks_of_one import RIGHT, task
@@ -161,3 +161,10 @@ async def test_a_grading_ends_within_its_seconds_however_many_checks_loop(backen
     loop = workspace("while True:\n    pass\n")
     found = await graded(checks, task(), loop, backend, None, Bounds(seconds=0.5))
     assert {each.trouble for each in found} == {Trouble.TIMEOUT}, "a loop fails every check, and grading comes back"
+
+
+def test_only_a_check_of_values_counts_in_part() -> None:
+    cases = (case("double(1)", 2), case("double(2)", 4))
+    report = {"values": [cases[0].expected, "0"], "work": [1, 1]}
+    assert _judged(ValueCheck("values", cases), report).share == 0.5
+    assert _judged(WorkCheck("work", cases, (5, 5)), report).share == 0, "fast and wrong is not half right"
