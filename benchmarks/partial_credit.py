@@ -75,6 +75,19 @@ def credit(task: CodeTask, source: str) -> Credit:
     return Credit(float(all(passed.values())), _weighted(task, passed), _weighted(task, shares))
 
 
+def best_constant(task: CodeTask) -> Credit:
+    """Return the credit by case of the constant that earns most, as a learner may find it."""
+    checks = [check for check in task.checks if isinstance(check, ValueCheck)]
+
+    def earned(value: str) -> Credit:
+        shares = {check.name: fmean(case.expected == value for case in check.cases) for check in checks}
+        passed = {name: float(share == 1) for name, share in shares.items()}
+        return Credit(float(all(passed.values())), _weighted(task, passed), _weighted(task, shares))
+
+    values = {case.expected for check in checks for case in check.cases}
+    return max((earned(value) for value in sorted(values)), key=lambda one: one.by_case)
+
+
 def _share(check: ValueCheck, names: Mapping[str, Any]) -> float:
     return fmean(_value(case.source, names) == canonical.shortened(case.expected) for case in check.cases)
 
@@ -116,6 +129,7 @@ def measured(level: int, number: int, group: int) -> list[Row]:
         task = SYNTHESIS.generate(SYNTHESIS.spec(seed, split="train", level=level))
         for kind, source in answers(task):
             found.setdefault(kind, []).append(astuple(credit(task, source)))
+        found.setdefault("the best constant", []).append(astuple(best_constant(task)))
         if task.guesses:
             columns = _columns(astuple(credit(task, task.hole.replace("{answer}", one))) for one in task.guesses)
             found.setdefault("a guess", []).append([fmean(column) for column in columns])
