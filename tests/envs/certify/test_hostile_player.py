@@ -15,13 +15,11 @@ import pytest
 import turnwise as tw
 from turnwise.envs.base import TurnEnv
 from turnwise.envs.mcp import connection
-from turnwise.envs.mcp.listing import McpTool
 from turnwise.envs.mcp.tools import McpTools
 from turnwise.envs.messages import ActionLike
 from turnwise.envs.miniwob import chromium as miniwob
 from turnwise.envs.program import tools as program
 from turnwise.envs.search.retrieval import tokenize
-from turnwise.envs.tools import Tool
 from turnwise.envs.web import actions, browser
 from turnwise.envs.web.chromium import snapshot
 from turnwise.errors import SandboxUnavailableError, UsageError
@@ -64,8 +62,6 @@ REGRESSIONS = (
                "mail forwards what it has forwarded"),
     Regression("times", app.moment, "except ValueError", NEVER, "apps", "calendar names odd times"),
     Regression("days", app.day, "except ValueError", NEVER, "apps", "mail searches for odd words"),
-    Regression("depth of arguments", Tool.validate, "except RecursionError", NEVER, "apps",
-               "with a deeper list"),
     Regression("patterns to find", document.phrase, "re.escape(word)", "word", "search", "finds patterns"),
     Regression("words of a query", tokenize.query_words, "WORD.findall(text)", "text.split()", "search",
                "searches for what is a language elsewhere"),
@@ -85,8 +81,6 @@ REGRESSIONS = (
     Regression("seconds of a server's answer", connection.Connection._late, "except Exception", NEVER, "mcp",
                "hangs after other calls"),
     Regression("deaths of a server", McpTools._lost_again, "return True", "return False", "mcp", "dies after"),
-    Regression("depth of a server's arguments", McpTool.validate, "ValueError, RecursionError", "ValueError", "mcp",
-               "with a deeper list"),
 )  # fmt: skip
 IN_CHROMIUM = (
     Regression("characters of a page", snapshot.nodes_of, 'UNREADABLE.sub("\\ufffd", snapshot)', "snapshot", "chromium",
