@@ -46,12 +46,10 @@ def serve(fd: int, folder: str, make: Callable[[], Game], finish: Callable[[], N
                     with contextlib.suppress(Exception):
                         games.pop(number).close()
             try:
-                game = (
-                    games.setdefault(request["game"], make())
-                    if request["game"] not in games
-                    else games[request["game"]]
-                )
-                answer: dict[str, Any] = {"value": getattr(game, request["verb"])(**request["arguments"])}
+                number = request["game"]
+                if number not in games:
+                    games[number] = make()
+                answer: dict[str, Any] = {"value": getattr(games[number], request["verb"])(**request["arguments"])}
             except RefusedError as error:
                 answer = {"refused": str(error)}
             except Exception as error:

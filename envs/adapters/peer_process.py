@@ -67,20 +67,6 @@ class HostedGame:
             _stop_unused(self._child)
 
 
-def hosted(game: HostedGame | None, module: str) -> HostedGame:
-    """Return a game that can begin: the given one, unless its process has died.
-
-    Args:
-        game: the game of the last episode, if there is one.
-        module: the module that serves games.
-    """
-    if game is not None:
-        if game.usable:
-            return game
-        game.close()
-    return HostedGame(module)
-
-
 class _Child:
     """The process and the pipe to it, which takes one call at a time."""
 

@@ -14,14 +14,12 @@ from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
-from ..base import TurnEnv
 from ..contract import Contract
 from ..fork import Forks
 from ..messages import Action, ActionLike, clip
 from ..step import Step, running
-from .peer_process import HostedGame, hosted
+from .hosted_env import HostedEnv
 
-CHILD = "envs.adapters.scienceworld_child"
 USUAL_LIMIT, MORE_TURNS = 100, 1.5
 """Turns of a game, and turns per command of the gold path where that is more."""
 FULL, LONGEST_COMMAND = 100, 200
@@ -47,7 +45,7 @@ START_SECONDS = 60.0
 """Most seconds of a reset: the first one starts Java."""
 
 
-class ScienceWorld(TurnEnv):
+class ScienceWorld(HostedEnv):
     """A task of ScienceWorld; ``turnwise.make("scienceworld/find-plant-v0")`` creates it.
 
     The seed chooses one of the task's variations, those of ScienceWorld's train, dev and test set in the splits
@@ -61,6 +59,7 @@ class ScienceWorld(TurnEnv):
         max_turns: limit of turns, which truncates (default: 100, or half as many again as the gold path has).
     """
 
+    child = "envs.adapters.scienceworld_child"
     forks = Forks.REPLAY
     max_turns_truncates = True
     contract = Contract(max_seconds=START_SECONDS)
@@ -84,11 +83,10 @@ class ScienceWorld(TurnEnv):
 
     def start(self, task: TaskSpec, rng: Rng) -> str:
         """Load the variation."""
-        self._game = hosted(self._game, CHILD)
-        begun = self._game.ask(
-            "begin", task=self._name, split=str(task.split), index=task.seed, simplifications=self._simplifications
+        begun = self._begin_game(
+            task=self._name, split=str(task.split), index=task.seed, simplifications=self._simplifications
         )
-        self._variation, self._gold = int(begun["variation"]), tuple(self._game.ask("gold"))
+        self._variation, self._gold = int(begun["variation"]), tuple(self._ask_game("gold"))
         self._points, self._done, self._seen = 0, 0, ""
         self.max_turns = self._most_turns or max(USUAL_LIMIT, int(MORE_TURNS * len(self._gold)))
         return f"{RULES}\n\n{begun['task']}\n\n{begun['text'].strip()}"
@@ -98,8 +96,7 @@ class ScienceWorld(TurnEnv):
         command = " ".join(action.text.split())
         if not command or len(command) > LONGEST_COMMAND or not command.isprintable():
             raise UnparseableError(f"Answer with one short command, such as 'look around'. Got {clip(action.text)!r}.")
-        assert self._game is not None, "an episode has begun"
-        seen = self._game.ask("step", command=command)
+        seen = self._ask_game("step", command=command)
         if self._done < len(self._gold) and command == self._gold[self._done]:
             self._done += 1
         score = max(0, int(seen["score"]))
@@ -114,11 +111,10 @@ class ScienceWorld(TurnEnv):
 
     def random_action(self, rng: Rng) -> ActionLike:
         """Return a random command about the things that are in view, or a number where the game asks for one."""
-        assert self._game is not None, "an episode has begun"
         if numbers := CHOICE.findall(self._seen):
             return str(numbers[rng.randrange(len(numbers))])
         # The simulator's own list of commands calls things by names that each call draws at random.
-        names = sorted({name.lower() for name in NAME.findall(self._game.ask("view"))}) or ["room"]
+        names = sorted({name.lower() for name in NAME.findall(self._ask_game("view"))}) or ["room"]
         verb = VERBS[rng.randrange(len(VERBS))]
         return verb.format(*(names[rng.randrange(len(names))] for _ in range(verb.count("{}"))))
 
@@ -126,21 +122,10 @@ class ScienceWorld(TurnEnv):
         """Return 1, the full score."""
         return 1.0
 
-    def close(self) -> None:
-        """End the game, and its process with Java if it was the last one there."""
-        self._release()
-        super().close()
-
     # -- the inside -----------------------------------------------------------------------------------------------
 
-    _game: HostedGame | None = None
     _gold: tuple[str, ...] = ()
     _variation: int = 0
     _points: int = 0
     _done: int = 0
     _seen: str = ""
-
-    def _release(self) -> None:
-        if self._game is not None:
-            self._game.close()
-            self._game = None

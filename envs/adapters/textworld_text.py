@@ -14,14 +14,12 @@ from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
 from ...tasks.spec import Split, TaskSpec
-from ..base import TurnEnv
 from ..contract import Contract
 from ..fork import Forks
 from ..messages import Action, ActionLike, clip
 from ..step import Step, running
-from .peer_process import HostedGame, hosted
+from .hosted_env import HostedEnv
 
-CHILD = "envs.adapters.textworld_child"
 GAMES: Mapping[str, Mapping[str, Any]] = {
     "coin_collector": {"level": 5},
     "cooking": {
@@ -46,7 +44,7 @@ START_SECONDS = 60.0
 """Most seconds of a reset: the first one starts a process, and each new game is compiled."""
 
 
-class TextWorld(TurnEnv):
+class TextWorld(HostedEnv):
     """A game of TextWorld; ``turnwise.make("textworld/simple-v0")`` creates it.
 
     The seed generates the game. The reward is the change of TextWorld's score as a share of its maximum, so winning
@@ -59,6 +57,7 @@ class TextWorld(TurnEnv):
         settings: TextWorld's settings of the game, such as ``level=7``; see ``GAMES``.
     """
 
+    child = "envs.adapters.textworld_child"
     forks = Forks.REPLAY
     max_turns_truncates = True
     contract = Contract(max_seconds=START_SECONDS, exempt={"random_at_floor": BY_CHANCE})
@@ -92,21 +91,19 @@ class TextWorld(TurnEnv):
     def start(self, task: TaskSpec, rng: Rng) -> str:
         """Generate the game, unless it was played before, and begin it."""
         seed = task.seed if task.split is Split.TRAIN else rng.randrange(2**31)
-        self._game = hosted(self._game, CHILD)
-        begun = self._game.ask("begin", kind=self._name, seed=seed % 2**32, settings=self._made_for(task.split))
+        begun = self._begin_game(kind=self._name, seed=seed % 2**32, settings=self._made_for(task.split))
         self._state, self._points, self._most = begun, int(begun["score"]), max(1, int(begun["max_score"] or 1))
         self._done: tuple[str, ...] = ()
         self._verbs = tuple(sorted({*begun["verbs"], *ALWAYS}))
         self._walkthrough = tuple(begun["walkthrough"])
         self.max_turns = self._most_turns or max(USUAL_LIMIT, MORE_TURNS * len(self._walkthrough))
-        told = filter(None, (RULES.format(verbs=", ".join(self._verbs)), begun["objective"], self._shown()))
-        return "\n\n".join(told)
+        parts = (RULES.format(verbs=", ".join(self._verbs)), begun["objective"], self._shown())
+        return "\n\n".join(filter(None, parts))
 
     def act(self, action: Action) -> Step:
         """Enter a command."""
         command = self._read(action)
-        assert self._game is not None, "an episode has begun"
-        self._state, self._done = self._game.ask("step", command=command), (*self._done, command)
+        self._state, self._done = self._ask_game("step", command=command), (*self._done, command)
         score = int(self._state["score"])
         reward, self._points = (score - self._points) / self._most, score
         step = running(self._shown(), reward)
@@ -119,8 +116,7 @@ class TextWorld(TurnEnv):
         n = len(self._done)
         if self._done == self._walkthrough[:n] and n < len(self._walkthrough):
             return self._walkthrough[n]
-        assert self._game is not None, "an episode has begun"
-        plan: Sequence[str] = self._game.ask("plan", commands=list(self._done))
+        plan: Sequence[str] = self._ask_game("plan", commands=list(self._done))
         return plan[0] if plan else "look"
 
     def random_action(self, rng: Rng) -> ActionLike:
@@ -132,24 +128,13 @@ class TextWorld(TurnEnv):
         """Return 1, the whole score."""
         return 1.0
 
-    def close(self) -> None:
-        """End the game, and its process if it was the last one there."""
-        self._release()
-        super().close()
-
     # -- the inside -----------------------------------------------------------------------------------------------
 
-    _game: HostedGame | None = None
     _state: Mapping[str, Any] = {}
     _points: int = 0
     _most: int = 1
     _verbs: tuple[str, ...] = ()
     _walkthrough: tuple[str, ...] = ()
-
-    def _release(self) -> None:
-        if self._game is not None:
-            self._game.close()
-            self._game = None
 
     def _made_for(self, split: Split) -> dict[str, Any]:
         if self._name == "simple":

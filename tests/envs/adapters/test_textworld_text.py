@@ -17,6 +17,8 @@ import pytest
 import turnwise as tw
 from turnwise.errors import EnvironmentDiedError, UnknownEnvironmentError, UsageError
 
+from .oracle_episodes import played
+
 missing = importlib.util.find_spec("textworld") is None
 TEXTWORLD = pytest.mark.skipif(missing, reason="NOT TESTED with textworld: pip install textworld")
 pytestmark = pytest.mark.slow
@@ -38,18 +40,6 @@ def keeper() -> Iterator[Any]:
     env.reset(seed=0)
     yield env
     env.close()
-
-
-def played(env: Any, seed: int, **options: Any) -> tuple[list[tuple[str, str, float]], dict[str, Any]]:
-    seen, info = env.reset(seed=seed, options=options)[0].text, {}
-    turns, over = [], False
-    while not over:
-        action = env.oracle()
-        observation, reward, over, truncated, info = env.step(action)
-        assert not truncated
-        turns.append((seen, action, reward))
-        seen = observation.text
-    return turns, info
 
 
 @TEXTWORLD
