@@ -16,7 +16,7 @@ from ..envs.registry import make
 from ..errors import UsageError
 from ..tasks.family import TaskFamily
 from ..tasks.spec import Split, TaskSpec
-from .text_episode import ThreadedEpisode
+from .text_episode import TextEpisode, ThreadedEpisode
 
 REWARD = "turnwise"
 """Name of the reward in a trace."""
@@ -92,7 +92,7 @@ def verifiers_taskset(
 
     class Env(vf.Env[Config]):  # type: ignore[misc]
         async def run(self, task: Any, agents: Any) -> None:
-            await _run(ThreadedEpisode(id, kwargs, parser), task, agents.player)
+            await _run(ThreadedEpisode(TextEpisode(id, kwargs, parser)), task, agents.player)
 
     return Taskset, Env
 

@@ -14,7 +14,7 @@ from typing import Any
 from ..agents.parsers import AUTO, parser_for
 from ..envs.registry import make
 from ..errors import UsageError
-from .text_episode import ThreadedEpisode, first_messages, task_of_row
+from .text_episode import TextEpisode, ThreadedEpisode, first_messages, task_of_row
 
 
 def verl_agent_loop(id: str, *, parser: str = AUTO, **kwargs: Any) -> type[Any]:
@@ -45,7 +45,7 @@ def verl_agent_loop(id: str, *, parser: str = AUTO, **kwargs: Any) -> type[Any]:
 
     class Loop(AgentLoopBase):  # type: ignore[misc]
         async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
-            play = ThreadedEpisode(id, kwargs, parser)
+            play = ThreadedEpisode(TextEpisode(id, kwargs, parser))
             try:
                 sequence = await _played(self, play, sampling_params, row)
                 await play.give_up()

@@ -69,16 +69,14 @@ class TextEpisode:
 
 
 class ThreadedEpisode:
-    """A ``TextEpisode`` in a thread of its own, for event loops: a browser or a database wants one thread.
+    """An episode in a thread of its own, for event loops: a browser or a database wants one thread.
 
     Args:
-        id: id of the environment.
-        kwargs: constructor arguments of the environment.
-        parser: name of the parser that reads replies.
+        episode: the episode.
     """
 
-    def __init__(self, id: str, kwargs: dict[str, Any], parser: str) -> None:
-        self.episode = TextEpisode(id, kwargs, parser)
+    def __init__(self, episode: TextEpisode) -> None:
+        self.episode = episode
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-episode")
 
     async def start(self, task: TaskSpec) -> tuple[str, str]:

@@ -84,7 +84,7 @@ def played(env_id: str, seed: int, *replies: str) -> tuple[TextEpisode, list[str
     """Play an episode with these replies; return it and every text of the environment."""
 
     async def run() -> tuple[TextEpisode, list[str]]:
-        play = ThreadedEpisode(env_id, {}, "auto")
+        play = ThreadedEpisode(TextEpisode(env_id, {}, "auto"))
         row = trl_rows(env_id, seed + 1)[seed]
         texts = list(await play.start(TaskSpec.from_json(row["task"])))
         try:
