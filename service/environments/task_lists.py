@@ -41,8 +41,7 @@ def number_of(served: Served, split: str) -> int:
     Raises:
         RequestError: there is no such split.
     """
-    family = _with(served, split)
-    return MOST if family.seeds is None else family.seeds
+    return _number(_with(served, split))
 
 
 def task_at(served: Served, split: str, index: int) -> TaskSpec:
@@ -51,7 +50,8 @@ def task_at(served: Served, split: str, index: int) -> TaskSpec:
     Raises:
         RequestError: there is no such split or task.
     """
-    family, number = _with(served, split), number_of(served, split)
+    family = _with(served, split)
+    number = _number(family)
     if not -number <= index < number:
         raise RequestError(
             f"there is no task {index!r:.40} in split {split}; it has tasks 0 to {number - 1}", code="task"
@@ -78,7 +78,8 @@ class TaskLists:
         Raises:
             RequestError: there is no such split, or the range has too many tasks for one answer.
         """
-        family, number = _with(served, split), number_of(served, split)
+        family = _with(served, split)
+        number = _number(family)
         numbers = range(number)[start:stop]
         if len(numbers) > MOST:
             raise RequestError(
@@ -115,6 +116,10 @@ def _with(served: Served, split: str) -> TaskFamily[Any]:
     if split not in family.splits:
         raise RequestError(f"there is no split {split!r:.60}; {served.id} has {', '.join(family.splits)}", code="task")
     return family
+
+
+def _number(family: TaskFamily[Any]) -> int:
+    return MOST if family.seeds is None else family.seeds
 
 
 def _numbered(family: TaskFamily[Any], split: str, number: int) -> TaskSpec:
