@@ -28,14 +28,30 @@ Point = tuple[int, float, float | None, float | None]
 """Step, value, and the ends of its interval, which only a rate has."""
 
 
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of a run's metrics.
+
+    Args:
+        step: last step; ``None`` before the first.
+        numbers: last value of the most important metrics.
+        problem: the first damaged line among the last ones; empty if there is none.
+    """
+
+    step: int | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+
+
 class MetricsFile:
     """The metrics of one run, read as they are appended.
 
     Args:
         path: path of ``metrics.jsonl``, which need not exist yet.
+        tail: number of bytes before the end of the file at which the first reading begins; ``None`` for the whole file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tail: int | None = None) -> None:
         self.path = path
         self.generation = 0
         """Number of times that the file was replaced, as a resumed run does; earlier points are then void."""
@@ -45,6 +61,7 @@ class MetricsFile:
         """Description of the first damaged line; empty if there is none."""
         self.damaged = 0
         """Number of that line, from 1."""
+        self._tail, self._began = tail, 0
         self._offset, self._inode, self._lines = 0, -1, 0
         self._lock = threading.Lock()
 
@@ -58,16 +75,27 @@ class MetricsFile:
             if stat.st_ino != self._inode or stat.st_size < self._offset:
                 self.generation += self._inode != -1
                 self.series, self.step, self.problem = {}, None, ""
-                self._offset, self._inode, self._lines = 0, stat.st_ino, 0
+                self._began = max(0, stat.st_size - self._tail) if self._tail else 0
+                self._offset, self._inode, self._lines = self._began, stat.st_ino, 0
             with self.path.open("rb") as file:
                 while self._offset < stat.st_size:
                     file.seek(self._offset)
                     complete, end, _ = file.read(CHUNK).rpartition(b"\n")
                     if not end:
                         return
+                    cut = 0 < self._began == self._offset  # the first line lacks its beginning
                     self._offset += len(complete) + 1
-                    for line in complete.split(b"\n"):
+                    for line in complete.split(b"\n")[cut:]:
                         self.add(line)
+
+    def latest(self) -> Latest:
+        """Read the lines that were added, forget all points but the last ones, and return these."""
+        self.refresh()
+        with self._lock:
+            self.series = {name: self.series[name][-1:] for name in LATEST if name in self.series}
+            where = f"{METRICS}, among its last lines" if self._began else f"{METRICS}, line {self.damaged}"
+            numbers = {name: points[-1][1] for name, points in self.series.items()}
+            return Latest(self.step, numbers, self.problem and f"{where}: {self.problem}")
 
     def since(self, counts: dict[str, int]) -> dict[str, list[Point]]:
         """Return the points that a reader does not have yet, and note in ``counts`` that it has them now.
@@ -99,43 +127,14 @@ class MetricsFile:
                 self.series.setdefault(str(name), []).append((step, float(value), *_interval(name, value, record)))
 
 
-@dataclass(frozen=True, slots=True)
-class Latest:
-    """The end of a run's metrics.
-
-    Args:
-        step: last step; ``None`` before the first.
-        numbers: last value of the most important metrics.
-        problem: the first damaged line among the last ones; empty if there is none.
-    """
-
-    step: int | None = None
-    numbers: dict[str, float] = field(default_factory=dict)
-    problem: str = ""
-
-
 def latest(path: Path) -> Latest:
     """Return the end of a metrics file, without reading the rest of a long one; it need not exist."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return Latest()
-    return _latest(path, stat.st_ino, stat.st_size)
+    return _tail(path).latest() if path.exists() else Latest()
 
 
 @lru_cache(maxsize=1000)
-def _latest(path: Path, inode: int, size: int) -> Latest:
-    del inode  # another file of the same size is read again
-    with path.open("rb") as file:
-        start = max(0, size - TAIL)
-        file.seek(start)
-        lines = file.read(size - start).split(b"\n")[:-1]
-    found = MetricsFile(path)
-    for line in lines[start > 0 :]:
-        found.add(line)
-    numbers = {name: found.series[name][-1][1] for name in LATEST if found.series.get(name)}
-    where = f"{METRICS}, among its last lines" if start else f"{METRICS}, line {found.damaged}"
-    return Latest(found.step, numbers, found.problem and f"{where}: {found.problem}")
+def _tail(path: Path) -> MetricsFile:
+    return MetricsFile(path, TAIL)
 
 
 def _interval(name: str, value: float, record: dict[str, Any]) -> tuple[float | None, float | None]:
