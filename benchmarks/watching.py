@@ -1,12 +1,14 @@
-"""Measure what watching a run costs it: one training run, whose viewer stops and goes on every few seconds.
+"""Measure what watching a run costs it: two training runs of equal work, whose viewers stop and go on in turns.
 
     python benchmarks/watching.py --minutes 12
 
-A training run that stays as it is (its learning rate is nearly 0) is shown by ``turnwise view`` to a client that
-follows the page of the run. SIGSTOP and SIGCONT halt the viewer and the client in blocks of four periods, A B B A or
-B A A B at random, so that a drift of the machine's speed cancels. A period begins and ends with a step, at the times
-at which the run wrote its metrics. Each block gives one ratio of throughput, watched by not watched; the result is the
-mean of its logarithm with Student's 95 % interval over blocks. The seconds of CPU of the viewer follow.
+Both runs train the same model from the same seed at a learning rate of nearly 0, so that each step does the same work
+in both, token for token. Each is shown by ``turnwise view`` to a client that follows the page of the run. SIGSTOP and
+SIGCONT halt the viewer and the client in blocks of four periods of some steps, A B B A or B A A B at random, and in the
+second run the other way round. So each period has a pair, one watched and one not, and a block cancels what differs
+between the two runs. The seconds of its steps are those that a run writes; the first step of each period is left out.
+The result is the mean logarithm of the ratio with Student's 95 % interval over blocks. The seconds of CPU of the viewer
+follow.
 
 The client is a stream without a browser, because the browser is usually on another machine; ``--browser`` opens
 Chromium on this one. ``--cores 1`` keeps all processes on one core, as where a run uses all cores. ``--control`` never
@@ -26,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -38,40 +41,32 @@ MAZE += ["episodes.concurrency=256", "agent.max_batch=256", "threads=1"]  # as i
 CLONE = ["bc", *MAZE, "nano.size=0.1M", "steps=30", "demonstrations.count=50", "demonstrations.skills=[0.35]"]
 LOOP = ["loop", *MAZE, "keep_episodes=all", "tasks_per_step=4", "group_size=8", "minibatch=16", "optimizer.lr=1e-12"]
 LOOP += ["steps=1000000", "checkpoint_every=1000000"]  # all steps do the same kind of work
+FIRST = 40
+"""Steps before the first block, in which the viewer starts."""
 BLOCKS = ((True, False, False, True), (False, True, True, False))
-"""Orders of a block's periods; ``True`` where the viewer goes."""
+"""Orders of a block's periods; ``True`` where the first run's viewer goes."""
 
 
-class Progress:
-    """Reads the metrics of a run as they grow.
+Step = tuple[float, float]
+"""Tokens that a step sampled, and its seconds."""
 
-    Args:
-        file: path of ``metrics.jsonl``.
-        run: process of the run.
-    """
 
-    def __init__(self, file: Path, run: subprocess.Popen[bytes]) -> None:
-        self._file, self._run = file, run
-        self._read, self._tokens = 0, 0.0
+def count(file: Path) -> int:
+    """Return the number of finished steps of a run."""
+    return file.read_bytes().count(b"\n") if file.exists() else 0
 
-    def after(self, seconds: float) -> tuple[float, float]:
-        """Wait for the first end of a step after some seconds; return its time, and the tokens sampled so far."""
-        until = time.time() + seconds
-        while True:
-            time.sleep(0.05)
-            if self._run.poll() is not None:
-                raise SystemExit(f"the run ended with {self._run.returncode}")
-            if self._file.exists() and self._take() and (at := self._file.stat().st_mtime_ns / 1e9) >= until:
-                return at, self._tokens  # the time of the line, not that of its discovery
 
-    def _take(self) -> bool:
-        """Read new lines, and return whether there were some."""
-        with self._file.open("rb") as file:
-            file.seek(self._read)
-            whole, end, _ = file.read().rpartition(b"\n")
-        self._read += len(whole) + len(end)
-        self._tokens += sum(line.get("action_tokens", 0.0) for line in map(json.loads, whole.splitlines()))
-        return bool(end)
+def steps_of(file: Path) -> list[Step]:
+    """Return the finished steps of a run."""
+    whole = file.read_bytes().rpartition(b"\n")[0]
+    return [(line["action_tokens"], line["seconds/step"]) for line in map(json.loads, whole.splitlines())]
+
+
+def start(stack: ExitStack, *command: str) -> subprocess.Popen[bytes]:
+    """Start Python with a command that ends with the stack."""
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    stack.callback(end, process)
+    return process
 
 
 def first_line(process: subprocess.Popen[bytes]) -> str:
@@ -132,63 +127,97 @@ def follow(address: str, *, browser: bool) -> None:
             pass
 
 
-def measure(progress: Progress, watchers: list[int], words: argparse.Namespace) -> list[float]:
-    """Return the logarithm of the ratio of throughputs in each block, and print the blocks."""
+def play(folder: Path, model: Path, orders: Iterable[tuple[bool, ...]], words: argparse.Namespace) -> list[Step]:
+    """Train a run whose viewer goes in the periods that ``orders`` names, and return the steps of these periods.
 
-    def switch(*, going: bool) -> None:
-        for pid in watchers:
-            os.kill(pid, signal.SIGCONT if going and not words.control else signal.SIGSTOP)
+    Args:
+        folder: folder of the run.
+        model: model with which it begins.
+        orders: blocks of periods; they end early after half of the minutes.
+        words: settings of the command line.
+    """
+    metrics = folder / "metrics.jsonl"
+    with ExitStack() as stack:
+        run = start(stack, "-m", "turnwise", "train", *LOOP, f"model={model}", f"out={folder}", "progress=false")
 
-    chance, logs, end = random.Random(0), list[float](), time.time() + 60 * words.minutes
-    now, tokens = progress.after(words.period)  # not the first steps
-    while time.time() < end or len(logs) < 2:
-        rates: dict[bool, list[float]] = {True: [], False: []}
-        for going in chance.choice(BLOCKS):
-            switch(going=going)
-            then, before = now, tokens
-            now, tokens = progress.after(words.period)
-            rates[going].append(math.log((tokens - before) / (now - then)))
-        logs.append(statistics.mean(rates[True]) - statistics.mean(rates[False]))
-        print(f"block {len(logs)}: watched / not watched {math.exp(logs[-1]):.4f}", flush=True)
-    switch(going=True)
+        def wait(steps: int) -> None:
+            while count(metrics) < steps:
+                time.sleep(0.05)
+                if run.poll() is not None:
+                    raise SystemExit(f"the run ended with {run.returncode}")
+
+        wait(2)
+        viewer = start(stack, "-m", "turnwise", "view", str(folder), "--port", "0")
+        client = start(stack, __file__, "--follow", first_line(viewer), *["--browser"] * words.browser)
+        first_line(client)
+        if count(metrics) >= FIRST:
+            raise SystemExit(f"the viewer needed more than {FIRST} steps to start; this machine is too busy to measure")
+        wait(FIRST)
+        done, began, viewing = FIRST, time.time(), family(viewer.pid)
+        before = cpu(viewing)
+        for order in orders:
+            for going in order:
+                for pid in [*viewing, *family(client.pid)]:
+                    os.kill(pid, signal.SIGCONT if going and not words.control else signal.SIGSTOP)
+                done += words.steps
+                wait(done)
+            if time.time() > began + 30 * words.minutes:
+                break
+        used, passed = cpu(viewing) - before, time.time() - began
+        print(
+            f"viewer: {used:.2f} s of CPU while it went, half of {passed:.0f} s: {200 * used / passed:.2f} % of a core"
+        )
+        return steps_of(metrics)[FIRST:done]
+
+
+def compare(orders: Sequence[tuple[bool, ...]], one: list[Step], other: list[Step], period: int) -> list[float]:
+    """Return the logarithm of the ratio of throughputs, watched by not watched, in each block.
+
+    Args:
+        orders: blocks of periods, with ``True`` for those in which the viewer of the first run went.
+        one: steps of the first run.
+        other: the same steps of the second run, watched where the first was not.
+        period: steps of a period; its first one is left out, since the viewer stopped or went on within it.
+    """
+    if [tokens for tokens, _ in one] != [tokens for tokens, _ in other]:
+        raise SystemExit("the two runs did not do the same work")
+    logs = []
+    for number, order in enumerate(orders):
+        found = []
+        for place, going in enumerate(order):
+            begin = (number * len(order) + place) * period
+            seconds = [sum(spent for _, spent in run[begin + 1 : begin + period]) for run in (one, other)]
+            found.append(math.log(seconds[1] / seconds[0]) * (1 if going else -1))
+        logs.append(statistics.mean(found))
     return logs
 
 
 def main(words: argparse.Namespace) -> None:
-    """Train, watch in turns, and print each block and the interval of the ratio."""
+    """Train twice, watch in turns, and print each block and the interval of the ratio."""
     if words.cores:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: words.cores])  # children inherit it
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    chance = random.Random(0)
+    orders = [chance.choice(BLOCKS) for _ in range(10_000)]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-
-        def start(*command: str) -> subprocess.Popen[bytes]:
-            process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            stack.callback(end, process)
-            return process
-
-        model, out = folder / "clone" / "model", folder / "runs" / "loop"
-        start("-m", "turnwise", "train", *CLONE, f"out={folder / 'clone'}").wait()
-        run = start("-m", "turnwise", "train", *LOOP, f"model={model}", f"out={out}", "progress=false")
-        progress = Progress(out / "metrics.jsonl", run)
-        progress.after(0)
-        viewer = start("-m", "turnwise", "view", str(out), "--port", "0")
-        client = start(__file__, "--follow", first_line(viewer), *["--browser"] * words.browser)
-        first_line(client)
-        viewing = family(viewer.pid)
-        before, began = cpu(viewing), time.time()
-        logs = measure(progress, [*viewing, *family(client.pid)], words)
-        used, passed = cpu(viewing) - before, time.time() - began
+        model = folder / "clone" / "model"
+        start(stack, "-m", "turnwise", "train", *CLONE, f"out={folder / 'clone'}").wait()
+        one = play(folder / "one", model, orders, words)
+        orders = orders[: len(one) // (4 * words.steps)]
+        other = play(folder / "other", model, [tuple(not going for going in order) for order in orders], words)
+    logs = compare(orders, one, other, words.steps)
+    for number, each in enumerate(logs, 1):
+        print(f"block {number}: watched / not watched {math.exp(each):.4f}")
     found = student(logs)
     low, middle, high = (math.exp(each or 0.0) for each in (found.low, found.value, found.high))
     print(f"throughput watched / not watched: {middle:.4f} ({low:.4f} to {high:.4f}), {len(logs)} blocks")
-    print(f"viewer: {used:.2f} s of CPU while it went, half of {passed:.0f} s: {200 * used / passed:.2f} % of a core")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Measure what watching a run costs it.")
-    parser.add_argument("--minutes", type=float, default=12, help="Minutes of blocks.")
-    parser.add_argument("--period", type=float, default=10, help="Seconds of a period; a block has four.")
+    parser.add_argument("--minutes", type=float, default=12, help="Minutes of blocks, in both runs together.")
+    parser.add_argument("--steps", type=int, default=10, help="Steps of a period; a block has four periods.")
     parser.add_argument("--cores", type=int, default=0, help="Cores for all processes (default: all).")
     parser.add_argument("--browser", action="store_true", help="Follow with Chromium instead of a stream.")
     parser.add_argument("--control", action="store_true", help="Never let the viewer go on.")
