@@ -328,7 +328,7 @@ def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None
         ]
         default = "(required)" if field.is_required() else f"[{_shown(field, presets.get(name))}]"
         if not chosen:
-            lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " "))
+            lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " ").replace("``", "`"))
         for kind in chosen or kinds:
             described = describe(kind, preset if chosen else None, f"{prefix}{name}.")
             label = f"({discriminator_of(kind)}) " if len(kinds) > 1 and not chosen else ""

@@ -221,12 +221,12 @@ def _mixed(text: str, spec: str) -> MixedAgent:
     skills, _, habits = text.partition(",habits=")
     try:
         shares, habit = [float(skill) for skill in skills.split(",")], float(habits or 0)
-    except ValueError:
+        return MixedAgent(shares, habits=habit)
+    except (ValueError, UsageError):
         raise UsageError(
             f"policy {spec!r}: a skill must be a number from 0 to 1, e.g. mixed:0.35, and so must habits, which come "
             "last, e.g. mixed:0.35,habits=0.25"
         ) from None
-    return MixedAgent(shares, habits=habit)
 
 
 def _imported(place: str, spec: str) -> Agent:

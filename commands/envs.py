@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ..envs.adapters.peers import PEERS
 from ..envs.registry import Entry, entries, make, nearest
 from ..errors import UnknownEnvironmentError, UsageError
 from .terminal import screen
@@ -63,6 +64,11 @@ def envs(
     """
     found = [entry for entry in entries() if matches(entry.id, pattern)]
     if not found:
+        if pattern.rstrip("/") in PEERS:
+            raise UnknownEnvironmentError(
+                f"the environments of {pattern.rstrip('/')} are not listed, but have ids, such as "
+                f"{PEERS[pattern.rstrip('/')].example}: see docs/bring_an_environment.md"
+            )
         near = nearest(pattern, [entry.id for entry in entries()])
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise UnknownEnvironmentError(f"no environment matches {pattern!r}.{hint}")
@@ -86,6 +92,8 @@ def _print_short(found: list[Entry]) -> None:
     for line in lines:
         screen().print(Text(line, "yellow"), soft_wrap=True)
     screen().print("`turnwise envs maze` shows levels, splits and turn limits.", markup=False)
+    others = ", ".join(f"{name}/…" for name in PEERS)
+    screen().print(f"Not listed, but accepted: {others}, harbor:PATH, openenv://…, turnwise://…", markup=False)
 
 
 def families(found: list[Entry]) -> list[list[Entry]]:
@@ -105,7 +113,7 @@ def briefly(family: list[Entry]) -> list[Row]:
         return [Row(entry.id, entry.source, problem=entry.lacks) for entry in family]
     if len(family) <= MANY:
         return [_made(entry, _brief) for entry in family]
-    first = _made(family[0], _brief)
+    first = _made(replace(family[0], kwargs={}), _brief)
     if first.problem:
         return [replace(first, id=entry.id) for entry in family]
     return [replace(first, id=f"{first.id} and {len(family) - 1} more")]
@@ -132,9 +140,8 @@ def listed(rows: list[Row]) -> Table:
     for name in ("id", "levels", "splits", "turns", "what it is", "from"):
         table.add_column(name, no_wrap=name == "id")
     for row in rows:
-        splits = " ".join(split.removeprefix("test_") for split in row.splits)
         text = Text(row.problem, "yellow") if row.problem else Text(row.summary)
-        table.add_row(row.id, span(row.levels), splits, span(row.turns), text, row.source)
+        table.add_row(row.id, span(row.levels), " ".join(row.splits), span(row.turns), text, row.source)
     return table
 
 
@@ -165,7 +172,7 @@ def _made(entry: Entry, row_of: Callable[[Entry, Any], Row]) -> Row:
 
 
 def _brief(entry: Entry, env: Any) -> Row:
-    return Row(entry.id, entry.source, summary=summary(env))
+    return Row(entry.id, entry.source, summary=_summary(entry, env))
 
 
 def _described(entry: Entry, env: Any) -> Row:
@@ -177,14 +184,16 @@ def _described(entry: Entry, env: Any) -> Row:
         levels=tuple(family.levels),
         splits=tuple(str(split) for split in family.splits),
         turns=tuple(limit(env, level) for level in (family.levels[0], family.levels[-1])),
-        summary=summary(env),
+        summary=_summary(entry, env),
         problem=entry.lacks,
     )
 
 
-def summary(env: Any) -> str:
-    """Return the first line of the docstring of an environment's class."""
-    return (type(env).__doc__ or "").strip().split("\n")[0].replace("``", "")
+def _summary(entry: Entry, env: Any) -> str:
+    """Return the first line of the docstring of an environment's class, and the arguments that the id gives to it."""
+    line = (type(env).__doc__ or "").strip().split("\n")[0].replace("``", "")
+    given = ", ".join(f"{name}={value}" for name, value in entry.kwargs.items())
+    return f"({given}) {line}" if given else line
 
 
 def limit(env: Any, level: int) -> int:

@@ -74,7 +74,7 @@ def serve(
 
         TURNWISE_TOKEN=tw-... turnwise eval turnwise://127.0.0.1:8765/turnwise/Maze-v0 --policy random -n 20
 
-        turnwise serve my_env.py turnwise/AppTasks-v1 --host 0.0.0.0 --capacity 32 env_timeout=60
+        turnwise serve my_env.py turnwise/Apps-v2 --host 0.0.0.0 --capacity 32 env_timeout=60
     """
     if no_token and token:
         raise UsageError("choose either --token or --no-token")

@@ -11,7 +11,7 @@ SHOWN = ("torch", "transformers", "gymnasium", "numpy", "pyarrow", "chess")
 
 
 def version() -> None:
-    """Say which version of Turnwise this is, and of what it stands on."""
+    """Print the versions of Turnwise and of the packages that it uses."""
     typer.echo(f"turnwise {importlib.metadata.version('turnwise')}")
     typer.echo(f"python {platform.python_version()}")
     for name in SHOWN:

@@ -14,7 +14,7 @@ from ..envs.base import TurnEnv
 from ..envs.registry import create
 from ..envs.source import source_digest
 from ..envs.tools import Tool
-from ..errors import SpendingCapError
+from ..errors import SpendingCapError, UsageError
 from ..loop_thread import refuse_running_loop
 from ..rollouts.branching import refuse_unforkable
 from ..rollouts.engine import pool_of
@@ -225,7 +225,8 @@ def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
     probe = create(env or config.env, **config.env_kwargs)
     try:
         inner = cast(TurnEnv, probe.unwrapped)
-        sample, remarks = config.sample(inner.tasks()), _remarks(inner, config.policy)
+        _refuse_missing_oracle(inner, config)
+        sample, remarks = config.sample(inner.tasks()), _remarks(inner, config)
         tools, source = tuple(inner.tools), source_digest(probe)
     finally:
         probe.close()
@@ -233,9 +234,17 @@ def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
     return _Plan(sample, planned, notes, tools, source)
 
 
-def _remarks(env: TurnEnv, policy: str) -> Iterator[str]:
+def _refuse_missing_oracle(env: TurnEnv, config: EvalConfig) -> None:
+    """Raise a usage error if the policy asks an oracle, and the environment says that it has none."""
+    asks = config.policy.partition(":")[0] in ("oracle", "mixed")
+    if asks and not getattr(env, "has_oracle", True):
+        reason = env.contract.exempt.get("oracle_solves", "")
+        raise UsageError(f"{config.env} has no oracle{f' ({reason})' if reason else ''}; choose another policy")
+
+
+def _remarks(env: TurnEnv, config: EvalConfig) -> Iterator[str]:
     """Yield remarks about the environment that a reader of the results must know."""
-    name = type(env).__name__
+    name, policy = config.env or type(env).__name__, config.policy
     if isinstance(env.tasks(), SeededFamily):
         yield f"{name} has no task family: its test tasks differ from its training tasks by the seed alone"
     lacks = type(env).random_action is TurnEnv.random_action and not env.tools

@@ -9,7 +9,7 @@ from .env import CodeEnv
 
 
 class CodeShellEnv(CodeEnv):
-    """The folders of ``SHELL``: every file counts, including those that must stay unchanged."""
+    """Change files of a folder by shell commands: every file counts, including those that must stay unchanged."""
 
     family: TaskFamily[CodeTask] | None = SHELL
     max_turns = 16

@@ -9,7 +9,7 @@ from .env import CodeEnv
 
 
 class CodeSqlEnv(CodeEnv):
-    """The questions of ``SQL``: queries by their rows on two databases, changes by all rows of all tables."""
+    """Query and change databases in SQL: queries are judged by rows of two databases, changes by all rows."""
 
     family: TaskFamily[CodeTask] | None = SQL
     max_turns = 16

@@ -9,7 +9,7 @@ from .env import CodeEnv
 
 
 class CodeSynthesisEnv(CodeEnv):
-    """The programs of ``SYNTHESIS``, judged by their values on hidden inputs."""
+    """Write functions and classes, which are judged by their values on hidden inputs."""
 
     family: TaskFamily[CodeTask] | None = SYNTHESIS
     max_turns = 12

@@ -151,7 +151,7 @@ class GuessMyCityReal(GuessMyCityEnv):
 
 
 class GuessMyCityLeaky(GuessMyCityReal):
-    """``GuessMyCityReal`` without the leak guard: it names the city when asked. For studies of reward hacking only."""
+    """Guess My City without its leak guard: it names the city when asked. For studies of reward hacking only."""
 
     leak_guard = False
     contract = replace(

@@ -33,7 +33,7 @@ OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 
 
 class MazeEnv(PacedEnv[Maze]):
-    """A maze of ``MAZES``: rewards −1 per turn, −4 for text that is not a move, and 0 for reaching the goal.
+    """Find the goal of a maze: rewards −1 per turn, −4 for text that is not a move, and 0 for reaching the goal.
 
     Every observation after the rules is a state on its own (Markov): position, goal, the offset between them, the open
     directions, and the direction that the walker came from.
@@ -129,7 +129,7 @@ class MazeEnv(PacedEnv[Maze]):
 
 
 class MazeBlindEnv(MazeEnv):
-    """The same mazes partially observed: only the open directions are seen; where one is, one has to work out."""
+    """The mazes of ``Maze-v0``, partially observed: only the open directions are seen, and no position."""
 
     def look(self) -> str:
         """The directions without a wall, and nothing else."""

@@ -23,7 +23,7 @@ VERBS = {"walk": "go", "move": "go", "head": "go", "get": "take", "grab": "take"
 
 
 class TextNavEnv(PacedEnv[House]):
-    """The houses of ``TEXT_NAV``: the score is 1 when all is done and 0 until then; eating a needed thing loses.
+    """Do chores in a house of text: the score is 1 when all is done and 0 until then; eating a needed thing loses.
 
     Every observation describes the whole state and the commands that are possible now; exits name the rooms they lead
     to.

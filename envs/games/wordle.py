@@ -27,7 +27,7 @@ from .attacks import attacks_on
 
 
 class WordleEnv(TurnEnv[Wordle]):
-    """Wordle over the word lists of ``WORDLES``: −1 per guess, 0 for the right one, six tries.
+    """Guess a hidden word, as in Wordle: −1 per guess, 0 for the right one, six tries.
 
     A guess is one word of the level's list, with or without spaces between its characters. Any other text costs a try
     and −1.

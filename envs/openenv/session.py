@@ -124,7 +124,7 @@ class OpenEnvSession:
         except InvalidStatus as error:
             raise refused(self._address, error.response.status_code, f"{self._base}/ws") from None
         except (OSError, WebSocketException, TimeoutError) as error:
-            raise InfrastructureError(f"cannot reach {self._address}: {error or type(error).__name__}") from None
+            raise _unreachable(self._address, error) from None
 
     async def _asked(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         if self._socket is None:
@@ -196,7 +196,7 @@ async def fetched(address: Address, base: str, name: str) -> dict[str, Any]:
         async with httpx.AsyncClient(timeout=OPENING, trust_env=False) as client:
             answer = await client.get(f"{str(address).replace('ws', 'http', 1)}{path}", headers=headers)
     except httpx.HTTPError as error:
-        raise InfrastructureError(f"cannot reach {address}: {error or type(error).__name__}") from None
+        raise _unreachable(address, error) from None
     if answer.status_code != httpx.codes.OK:
         raise refused(address, answer.status_code, path)
     try:
@@ -206,6 +206,13 @@ async def fetched(address: Address, base: str, name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise UsageError(f"{address} is not an OpenEnv server: {path} is not a JSON object")
     return found
+
+
+def _unreachable(address: Address, error: Exception) -> InfrastructureError:
+    return InfrastructureError(
+        f"cannot reach {address}: {error or type(error).__name__}; is an OpenEnv server running there? "
+        "(with TLS, it is openenv+tls://…)"
+    )
 
 
 def refused(address: Address, status: int, path: str) -> Exception:

@@ -95,7 +95,8 @@ def of(value: Any, kind: type[T], name: str) -> T:
         RequestError: it has another.
     """
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise RequestError(f"{name} must be of type {kind.__name__}; got {value!r:.60}", code="bad_frame", param=name)
+        got = "it is missing" if value is None else f"got {value!r:.60}"
+        raise RequestError(f"{name} must be of type {kind.__name__}; {got}", code="bad_frame", param=name)
     return value
 
 

@@ -56,6 +56,12 @@ def test_envs_takes_parts_and_patterns(run: Run) -> None:
     run("envs", "Maez-v0").refused("no environment matches", "turnwise/Maze-v0")
 
 
+def test_envs_says_which_environments_it_cannot_list(run: Run) -> None:
+    run("envs", "minigrid").refused("of minigrid are not listed", "minigrid/BabyAI-GoToRedBall-v0")
+    assert "minigrid/…" in run("envs").out
+    assert "(actions=tags)" in run("envs", "SearchTags").out.replace("\n", " "), "one class has two ids"
+
+
 def test_envs_lists_what_cannot_be_made(run: Run) -> None:
     tw.register("cli/Broken-v0", "no_such_module:Nothing")
     tw.register("cli/Extra-v0", "no_such_module:Nothing", extra="chess")

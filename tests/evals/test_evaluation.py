@@ -34,6 +34,7 @@ from turnwise import (
     running,
     success,
 )
+from turnwise.agents.named import agent_from
 from turnwise.agents.scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from turnwise.config import load_config
 from turnwise.envs.wrappers.turn_limit import TurnLimit
@@ -502,9 +503,19 @@ def test_a_reader_hears_what_an_environment_lacks(tmp_path: Path) -> None:
     config = EvalConfig(env="test/Silent-v0", policy="random", n=2)
     summary = run_evaluation(config, RandomAgent(), store=tmp_path / "store", env=Silent)
     family, random = summary.notes
-    assert "Silent has no task family: its test tasks differ from its training tasks by the seed alone" in family
+    assert (
+        "test/Silent-v0 has no task family: its test tasks differ from its training tasks by the seed alone" in family
+    )
     assert "write random_action(rng)" in random
     assert not {"test_template", "test_entity"} & set(map(str, Silent.tasks().splits)), "nothing is held out"
+
+
+@pytest.mark.parametrize("policy", ["oracle", "mixed:0.5"])
+def test_a_policy_that_needs_an_oracle_is_refused_where_there_is_none(policy: str, tmp_path: Path) -> None:
+    config = EvalConfig(env="gymnasium/FrozenLake-v1", policy=policy, n=2)
+    with pytest.raises(UsageError, match=r"gymnasium/FrozenLake-v1 has no oracle \(Gymnasium has no oracle for it"):
+        run_evaluation(config, agent_from(policy), store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize(
