@@ -26,6 +26,7 @@ from .task_lists import family_of, task_at
 CODES = {"full": "CAPACITY_REACHED", "draining": "CAPACITY_REACHED", "bad_frame": "VALIDATION_ERROR"}
 CODES |= {"invalid_request": "VALIDATION_ERROR", "body_too_large": "VALIDATION_ERROR"}
 CODES |= {"task": "VALIDATION_ERROR", "usage": "VALIDATION_ERROR", "conflict": "SESSION_ERROR", "lost": "SESSION_ERROR"}
+CODES |= {"busy": "SESSION_ERROR"}
 """OpenEnv's code by our kind of error; any other is an ``EXECUTION_ERROR``."""
 TASK = ("split", "level", "template")
 """Parameters of ``reset`` beside ``seed``; ``task`` names a whole specification, and ``index`` a task of a split."""

@@ -47,6 +47,8 @@ class ServedEpisode:
     """The last turn, a digest of its action, and its answer."""
     forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
     calls: set[asyncio.Future[Any]] = field(default_factory=set)
+    queued: int = 0
+    """Bytes of the actions without an answer."""
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed: str = ""
     """Reason for which the server gave up the environment."""
@@ -56,3 +58,7 @@ class ServedEpisode:
         self.touched = now()
         if connection is not None:
             self.connection = connection
+
+    def unqueue(self, size: int) -> None:
+        """Note that an action of ``size`` bytes has its answer."""
+        self.queued -= size

@@ -322,6 +322,26 @@ def test_mcp_refuses_what_it_cannot_do(server: Any) -> None:
         assert httpx.post(client.base_url.join("/mcp"), json={}, trust_env=False).status_code == 401
 
 
+def test_bytes_of_steps_that_wait_in_one_episode_are_bounded() -> None:
+    with serving([ID], capacity=1, frame=2048) as server, http(server) as client, ThreadPoolExecutor(8) as beside:
+        id = client.post("/reset", json={"seed": 1}).json()["metadata"]["episode_id"]
+        Tally.released.clear()
+        waiting = beside.submit(client.post, "/step", json={"episode_id": id, "action": {"text": "wait"}})
+        while not server.episodes._open[id].calls:
+            time.sleep(0.01)
+        action = {"text": "x" * 1900}
+        steps = [beside.submit(client.post, "/step", json={"episode_id": id, "action": action}) for _ in range(6)]
+        try:
+            while sum(step.done() for step in steps) < 2:  # 8,192 bytes may wait: four of the six
+                time.sleep(0.01)
+        finally:
+            Tally.released.set()
+        answers = [step.result(20) for step in steps]
+        assert sorted(answer.status_code for answer in answers) == [200] * 4 + [409] * 2
+        assert "too many bytes" in next(answer.text for answer in answers if answer.status_code == 409)
+        assert waiting.result(20).status_code == 200
+
+
 @pytest.mark.slow
 def test_a_step_whose_episode_is_closed_is_answered_and_its_session_goes_on(server: Any) -> None:
     def close(client: httpx.Client, id: str) -> None:
