@@ -285,7 +285,13 @@ def test_mcp_lists_and_calls_tools_in_an_episode_of_its_own(server: Any) -> None
         answer = rpc(client, "tools/call", session_id=id, name=call.name, arguments=dict(call.arguments))["result"]
         assert answer["content"][0]["text"] == env.step(call)[0].text, "as in process"
         assert (answer["isError"], answer["_meta"]["done"], answer["_meta"]["turn"]) == (False, False, 1)
-        assert rpc(client, "tools/call", session_id=id, name="nothing")["result"]["isError"]
+        nested: list[Any] = []
+        for _ in range(150):
+            nested = [nested]
+        for name, given in (("nothing", {}), (call.name, {"app": nested})):
+            wrong = rpc(client, "tools/call", session_id=id, name=name, arguments=given)["result"]
+            assert wrong["isError"], "neither a call that cannot be made nor one that cannot be read is a success"
+        assert "nested too deeply" in wrong["content"][0]["text"]
         assert rpc(client, "openenv/session/close", session_id=id)["result"]["closed"]
         gone = rpc(client, "tools/call", session_id=id, name=call.name)["error"]
         assert (gone["code"], "no such episode" in gone["message"]) == (-32602, True)
