@@ -45,6 +45,10 @@ class EpisodeTable:
         episode.touch(connection)
         return episode
 
+    def bar(self, id: str) -> None:
+        """Refuse an id of no open episode from now on, also for an episode that has not started yet."""
+        self._forget(id)
+
     def _added(self, id: Any, client: str, served: Served, task: TaskSpec, connection: object) -> ServedEpisode:
         if not isinstance(id, str) or not EPISODE.fullmatch(id):
             raise RequestError("an episode's id must be 32 random hex digits", code="bad_frame")

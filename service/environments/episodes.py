@@ -134,6 +134,13 @@ class Episodes(EpisodeTable):
             raise RequestError("this id belongs to another episode", code="conflict")
         return await shared(episode.forks[id])
 
+    async def finish(self, episode: ServedEpisode) -> None:
+        """Let an episode play no further, and free its place. Its answers are kept."""
+        async with episode.acting:
+            over, episode.over = episode.over, True
+        if not over:
+            await self._retire(episode)
+
     async def close(self, client: str, id: Any) -> None:
         """End an episode, if it is open."""
         episode = self._open.get(id) if isinstance(id, str) else None
@@ -215,14 +222,18 @@ class Episodes(EpisodeTable):
         async def step(host: Host) -> Stepped:
             stepped = await host.step(action)
             episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
+            episode.earned += stepped[1]
             return stepped
 
         stepped = await self._ask(episode, step, "step")
         if episode.over:
-            async with episode.acting:  # a fork that the client requested before comes first
-                await self._vacate(episode)
-            self._keep_ended(episode)
+            await self._retire(episode)
         return stepped_to_json(stepped)
+
+    async def _retire(self, episode: ServedEpisode) -> None:
+        async with episode.acting:  # a fork that the client requested before comes first
+            await self._vacate(episode)
+        self._keep_ended(episode)
 
     async def _fork(self, episode: ServedEpisode, child: ServedEpisode) -> dict[str, Any]:
         try:

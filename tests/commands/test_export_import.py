@@ -73,6 +73,17 @@ def test_an_export_that_stops_midway_leaves_no_file(
     assert (tmp_path / "out.eval").stat().st_size > 0
 
 
+def test_tasks_are_written_as_rows_of_nemo_gym(run: Run, tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "tool_env.py", tmp_path / "tool_env.py")
+    ran = run("export-nemo", "tool_env.py", "-n", "3", "--out", "rows.jsonl")
+    assert (ran.code, ran.out.strip(), "3 tasks written" in ran.err) == (0, "rows.jsonl", True), ran.err
+    rows = lines("rows.jsonl")
+    assert [row["turnwise"]["task"]["split"] for row in rows] == ["train"] * 3
+    assert {tool["type"] for tool in rows[0]["responses_create_params"]["tools"]} == {"function"}
+    run("export-nemo", "tool_env.py", "--out", "rows.jsonl").refused("already exists")
+    run("export-nemo", "tool_env.py", "n=3").refused("not an argument of the environment")
+
+
 def test_an_environment_of_a_file_is_asked_for_by_its_option(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
