@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "data": "data",
     "export": "export",
     "export-harbor": "export_harbor",
+    "export-nemo": "export_nemo",
     "import": "import_chats",
     "pretrain": "pretrain",
     "train": "train",

@@ -22,6 +22,7 @@ from ..rollouts.chat_jsonl import exportable, to_chat
 from ..rollouts.episode import Episode
 from ..rollouts.inspect_eval import write_eval
 from ..rollouts.store import read_episodes
+from .new_file import new_file
 from .stores import naming_env_option, store_in
 from .terminal import remark
 
@@ -75,17 +76,16 @@ def export(
         judged = {"annotation": {"label": noted.label, "comment": noted.comment}} if noted is not None else {}
         return to_chat(episode, tools) | judged
 
-    try:
+    if format is Format.INSPECT:
+        _require_suffix(to)
+    with new_file(to) as partial:
         if format is Format.INSPECT:
-            _require_suffix(to)
-            write_eval(to, episodes)
+            write_eval(partial, episodes)
         else:
             write = chat if format is Format.CHAT else to_atif
-            with to.open("x", encoding="utf-8") as file:
+            with partial.open("x", encoding="utf-8") as file:
                 for episode in episodes:
                     file.write(json.dumps(write(episode, offers.of(episode)), default=plain) + "\n")
-    except FileExistsError:
-        raise UsageError(f"{to} already exists; name another file, or remove it") from None
     for unknown in offers.missing:
         remark().print(f"without tools: {unknown}", markup=False)
     remark().print(", ".join(f"{count} episodes {what}" for what, count in counts.items()), markup=False)

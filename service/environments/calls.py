@@ -38,9 +38,10 @@ async def shared(task: asyncio.Task[T]) -> T:
         raise
 
 
-def digest_of(action: Action) -> bytes:
-    """Return a digest of an action: enough to recognize it, and short however long the action is."""
-    return hashlib.sha256(encode(action_to_json(action)).encode()).digest()
+def digest_of(action: Action) -> tuple[bytes, int]:
+    """Return a digest of an action, by which to recognize it however long it is, and its size in bytes."""
+    encoded = encode(action_to_json(action)).encode()
+    return hashlib.sha256(encoded).digest(), len(encoded)
 
 
 def ended() -> RequestError:

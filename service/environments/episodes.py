@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ...envs.base import Stepped
 from ...envs.messages import Action, bounded
-from ...envs.remote.frames import EPISODE, action_to_json, reset_to_json, stepped_to_json
+from ...envs.remote.frames import action_to_json, reset_to_json, stepped_to_json
 from ...errors import RequestError, UsageError
 from ...logs import event
 from ...rollouts.hosts import Host, in_time
 from ...tasks.spec import TaskSpec
 from .calls import CallersStep, digest_of, ended, log_failure, now, shared
 from .catalog import Served
-from .latest import Latest
+from .episode_table import EpisodeTable
 from .places import Places
 from .served_episode import ServedEpisode
 from .settings import ServeConfig
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-FAILED = 256
-"""Number of failed episodes whose reason is kept; a limit, so that a flood of them cannot fill the memory."""
-ENDED = 256
-"""Number of ended episodes of one client whose last answer is kept until the client closes them."""
-REMEMBERED = 10_000
-"""Number of closed episodes whose ids are refused, so that a late frame cannot start them again."""
 
 
-class Episodes:
+class Episodes(EpisodeTable):
     """All episodes of a server.
 
     Args:
@@ -40,16 +33,10 @@ class Episodes:
     """
 
     def __init__(self, config: ServeConfig) -> None:
+        super().__init__()
         self._config = config
         self.places = Places(config.capacity, config.per_client or config.capacity, config.waiting)
-        self._open: dict[str, ServedEpisode] = {}
-        self._closed: OrderedDict[str, None] = OrderedDict()
-        self._failed: OrderedDict[str, None] = OrderedDict()
-        self._ended = Latest(ENDED)
         self._running: set[asyncio.Task[Any]] = set()
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     async def reset(
         self,
@@ -91,23 +78,28 @@ class Episodes:
     def start_step(self, episode: ServedEpisode, turn: int, action: Action) -> asyncio.Task[dict[str, Any]]:
         """Start what ``step`` waits for."""
         action = bounded(action)
+        digest, size = digest_of(action)
         if episode.last is not None and episode.last[0] == turn:
-            if episode.last[1] != digest_of(action):
+            if episode.last[1] != digest:
                 raise RequestError(f"turn {turn} already has another action", code="conflict")
             return episode.last[2]
         if turn != episode.turn:
             raise RequestError(f"the episode is at turn {episode.turn}; got an action for {turn}", code="conflict")
         if episode.over:
             raise ended()
-        digest = digest_of(action)
+        self._queue(episode, size)
         episode.turn += 1
-        episode.last = turn, digest, self._call(episode, self._act(episode, action))
-        return episode.last[2]
+        task = self._call(episode, self._act(episode, action))
+        task.add_done_callback(lambda _: episode.unqueue(size))
+        episode.last = turn, digest, task
+        return task
 
     async def next_step(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
         """Take the next action in the caller's task: cheaper than ``step``, for clients that repeat no request."""
         if episode.over:
             raise ended()
+        size = digest_of(bounded(action))[1] if episode.calls else 0  # without another call, nothing waits
+        self._queue(episode, size)
         episode.turn += 1
         step = CallersStep()
         episode.calls.add(step)
@@ -119,6 +111,7 @@ class Episodes:
             raise RequestError("the episode was closed meanwhile", code="lost") from None
         finally:
             step.set_result(None)
+            episode.unqueue(size)
             episode.touch()
             episode.calls.discard(step)
 
@@ -141,17 +134,12 @@ class Episodes:
             raise RequestError("this id belongs to another episode", code="conflict")
         return await shared(episode.forks[id])
 
-    def find(self, client: str, id: Any, connection: object | None) -> ServedEpisode:
-        """Return an episode of a client, and attach it to its connection.
-
-        Raises:
-            RequestError: the client has no such episode.
-        """
-        episode = self._open.get(id) if isinstance(id, str) else None
-        if episode is None or episode.client != client:
-            raise RequestError("there is no such episode here (it was closed, or the server restarted)", code="lost")
-        episode.touch(connection)
-        return episode
+    async def finish(self, episode: ServedEpisode) -> None:
+        """Let an episode play no further, and free its place. Its answers are kept."""
+        async with episode.acting:
+            over, episode.over = episode.over, True
+        if not over:
+            await self._retire(episode)
 
     async def close(self, client: str, id: Any) -> None:
         """End an episode, if it is open."""
@@ -187,14 +175,6 @@ class Episodes:
 
     # -- internals ------------------------------------------------------------------------------------------------
 
-    def _added(self, id: Any, client: str, served: Served, task: TaskSpec, connection: object) -> ServedEpisode:
-        if not isinstance(id, str) or not EPISODE.fullmatch(id):
-            raise RequestError("an episode's id must be 32 random hex digits", code="bad_frame")
-        if id in self._closed:
-            raise RequestError("this episode was closed", code="lost")
-        episode = self._open[id] = ServedEpisode(id, client, served, task, connection, now())
-        return episode
-
     def _call(self, episode: ServedEpisode, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task that survives a broken socket."""
         task = asyncio.create_task(work)
@@ -203,6 +183,18 @@ class Episodes:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved even without a waiter
         task.add_done_callback(lambda _: episode.touch())  # the client's time runs from the answer
         return task
+
+    def _queue(self, episode: ServedEpisode, size: int) -> None:
+        """Count the bytes of another action of an episode, which its calls in progress may make wait.
+
+        Raises:
+            RequestError: too many calls, or calls of too many bytes, have no answer yet.
+        """
+        if len(episode.calls) >= self._config.pending:
+            raise RequestError("too many calls of this session have no answer yet", code="busy")
+        if episode.queued + size > 4 * self._config.frame:
+            raise RequestError("the calls of this session that have no answer yet have too many bytes", code="busy")
+        episode.queued += size
 
     async def _begin(self, episode: ServedEpisode, wait: float, waits: Callable[[], None]) -> dict[str, Any]:
         def queued() -> None:
@@ -230,16 +222,18 @@ class Episodes:
         async def step(host: Host) -> Stepped:
             stepped = await host.step(action)
             episode.played, episode.over = episode.played + 1, stepped[2] or stepped[3]
+            episode.earned += stepped[1]
             return stepped
 
         stepped = await self._ask(episode, step, "step")
         if episode.over:
-            async with episode.acting:  # a fork that the client requested before comes first
-                await self._vacate(episode)
-            if episode.id in self._open:
-                for old in self._ended.add(episode.client, episode.id):
-                    self._forget(old)
+            await self._retire(episode)
         return stepped_to_json(stepped)
+
+    async def _retire(self, episode: ServedEpisode) -> None:
+        async with episode.acting:  # a fork that the client requested before comes first
+            await self._vacate(episode)
+        self._keep_ended(episode)
 
     async def _fork(self, episode: ServedEpisode, child: ServedEpisode) -> dict[str, Any]:
         try:
@@ -308,20 +302,7 @@ class Episodes:
         if host is not None:
             episode.served.pool.give(host, reusable=isinstance(error, UsageError))
         self.places.release(episode.client)
-        self._failed[episode.id] = None
-        while len(self._failed) > FAILED:
-            self._forget(next(iter(self._failed)))
-
-    def _forget(self, id: str) -> None:
-        episode = self._open.pop(id, None)
-        if episode is not None:
-            self._ended.discard(episode.client, id)
-        if episode is not None and (parent := self._open.get(episode.parent)) is not None:
-            parent.forks.pop(id, None)
-        self._failed.pop(id, None)
-        self._closed[id] = None
-        while len(self._closed) > REMEMBERED:
-            self._closed.popitem(last=False)
+        self._keep_failed(episode.id)
 
     async def _end(self, episode: ServedEpisode) -> None:
         if episode.id not in self._open:

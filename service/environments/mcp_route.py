@@ -104,7 +104,7 @@ class McpRoute:
         seen = openenv.observed(answer, episode.id)
         return {
             "content": [{"type": "text", "text": seen["observation"]["text"]}],
-            "isError": bool(answer["info"].get("tool_errors")),
+            "isError": openenv.went_wrong(answer["info"]),
             "_meta": {"reward": seen["reward"], "done": seen["done"], **seen["metadata"]},
         }
 

@@ -26,6 +26,7 @@ from .task_lists import family_of, task_at
 CODES = {"full": "CAPACITY_REACHED", "draining": "CAPACITY_REACHED", "bad_frame": "VALIDATION_ERROR"}
 CODES |= {"invalid_request": "VALIDATION_ERROR", "body_too_large": "VALIDATION_ERROR"}
 CODES |= {"task": "VALIDATION_ERROR", "usage": "VALIDATION_ERROR", "conflict": "SESSION_ERROR", "lost": "SESSION_ERROR"}
+CODES |= {"busy": "SESSION_ERROR"}
 """OpenEnv's code by our kind of error; any other is an ``EXECUTION_ERROR``."""
 TASK = ("split", "level", "template")
 """Parameters of ``reset`` beside ``seed``; ``task`` names a whole specification, and ``index`` a task of a split."""
@@ -106,7 +107,7 @@ def observed(answer: Mapping[str, Any], name: str, *, called: Mapping[str, Any] 
         metadata |= {OUT_OF_TURNS: True} if info.get(OUT_OF_TURNS) else {}
     observation: dict[str, Any] = {"text": text, "messages": messages}
     if called is not None:
-        failed = bool(info.get("tool_errors"))
+        failed = went_wrong(info)
         observation |= {"tool_name": called.get("tool_name"), "result": None if failed else text}
         observation["error"] = {"error_type": "tool_error", "message": text} if failed else None
     return {
@@ -115,6 +116,11 @@ def observed(answer: Mapping[str, Any], name: str, *, called: Mapping[str, Any] 
         "done": terminated or truncated,
         "metadata": metadata,
     }
+
+
+def went_wrong(info: Mapping[str, Any]) -> bool:
+    """Return whether the environment could not carry out an action, or could not read it."""
+    return any(info.get(key) for key in ("tool_errors", "unparsed"))
 
 
 def action_of(data: Mapping[str, Any]) -> Action:

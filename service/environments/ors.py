@@ -90,8 +90,7 @@ def result_of(answer: Mapping[str, Any], name: str) -> dict[str, Any]:
         name: id of the session.
     """
     seen = openenv.observed(answer, name)
-    failed = any(answer["info"].get(key) for key in ("tool_errors", "unparsed"))
-    metadata = seen["metadata"] | ({"tool_error": True} if failed else {})
+    metadata = seen["metadata"] | ({"tool_error": True} if openenv.went_wrong(answer["info"]) else {})
     blocks = blocks_of(answer["observation"])
     output = {"blocks": blocks, "metadata": metadata, "reward": answer["reward"], "finished": seen["done"]}
     return {"ok": True, "output": output}

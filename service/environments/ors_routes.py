@@ -172,8 +172,6 @@ class OrsRoutes:
         episode = self._session(client, request)
         turn = episode.turn if body.get("task_id") is None else _turn(body["task_id"], episode)
         self._streams.check(client.name, episode.id)
-        if turn == episode.turn and len(episode.calls) >= self._config.pending:
-            raise RequestError("too many calls of this session have no answer yet", code="busy")
         if turn == episode.turn and episode.over:
             return _Stream(ors.events_of(ors.finished()), self._streams.take(client.name, episode.id))
         step = self._episodes.start_step(episode, turn, ors.action_of(tools, name, given))

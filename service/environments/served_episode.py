@@ -34,6 +34,8 @@ class ServedEpisode:
     turn: int = 0
     played: int = 0
     """Number of actions that the environment has answered; ``turn`` may be one ahead."""
+    earned: float = 0.0
+    """Sum of the rewards so far."""
     over: bool = False
     related: bool = False
     """Whether it has forks or is one: they may share a process, which no other episode gets."""
@@ -45,8 +47,12 @@ class ServedEpisode:
     """The call that starts it: a reset, or a fork of another episode."""
     last: tuple[int, bytes, asyncio.Task[dict[str, Any]]] | None = None
     """The last turn, a digest of its action, and its answer."""
+    request: str | None = None
+    """Key that the client gave the request of the last turn, if its protocol has such keys."""
     forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
     calls: set[asyncio.Future[Any]] = field(default_factory=set)
+    queued: int = 0
+    """Bytes of the actions without an answer."""
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed: str = ""
     """Reason for which the server gave up the environment."""
@@ -56,3 +62,7 @@ class ServedEpisode:
         self.touched = now()
         if connection is not None:
             self.connection = connection
+
+    def unqueue(self, size: int) -> None:
+        """Note that an action of ``size`` bytes has its answer."""
+        self.queued -= size

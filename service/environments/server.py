@@ -1,4 +1,4 @@
-"""``EnvironmentServer``: environments for clients on other machines, by the protocols of Turnwise, OpenEnv and ORS."""
+"""``EnvironmentServer``: environments for clients elsewhere, by the protocol of Turnwise and by those of others."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ..server import LoopServer
 from .access import Access, Client
 from .catalog import Catalog
 from .episodes import Episodes
+from .nemo_routes import NemoRoutes
 from .openenv_routes import OpenEnvRoutes
 from .ors_routes import OrsRoutes
 from .settings import ServeConfig
@@ -67,6 +68,7 @@ class EnvironmentServer:
             title="Turnwise environments", version=release, openapi_url=None, docs_url=None, redoc_url=None
         )
         self.app.add_api_websocket_route(PATH, self._socket)
+        NemoRoutes(self.catalog, self.episodes, self._access, self.config).add_to(self.app)
         openenv = OpenEnvRoutes(self.catalog, self.episodes, self._access, self.config, release, self._admitted)
         openenv.add_to(self.app)
         OrsRoutes(self.catalog, self.episodes, self._access, self.config, release).add_to(self.app)

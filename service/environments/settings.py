@@ -36,7 +36,8 @@ class ServeConfig(Config):
     """Maximum bytes of a request."""
     pending: int = pydantic.Field(default=256, ge=1)
     """Number of requests of one connection without an answer; beyond them nothing more is read from it. The same holds
-    when they have four times ``frame`` bytes together. As many more may wait for a place; beyond them it is refused."""
+    when they have four times ``frame`` bytes together. As many more may wait for a place; beyond them it is refused.
+    Steps of one episode without an answer have the same two limits; beyond them a step is refused."""
     rate: float = pydantic.Field(default=2000.0, gt=0)
     """Requests per second of one connection, after a burst of as many; faster ones are read later."""
     connections: int = pydantic.Field(default=256, ge=1)

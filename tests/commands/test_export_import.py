@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from turnwise.commands import export
+from turnwise.commands.export import Format
 from turnwise.envs import registry
 from turnwise.rollouts.annotations import annotate
 from turnwise.rollouts.chat_jsonl import to_chat
+from turnwise.rollouts.episode import Episode
 from turnwise.rollouts.store import load_episodes
 
 from .conftest import EXAMPLES
@@ -48,6 +51,37 @@ def test_what_is_exported_comes_back_with_calls_and_tasks(run: Run, tmp_path: Pa
         assert one.total_reward == pytest.approx(other.total_reward)
         assert to_chat(one)["messages"] == to_chat(other)["messages"], "the same but for ids, which an export gives"
     run("import", "chats.jsonl", "--env", "tool_env.py", "--out", "runs/back").refused("already has 3 episodes")
+
+
+@pytest.mark.parametrize("format", list(Format))
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_an_export_that_stops_midway_leaves_no_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Format, error: BaseException
+) -> None:
+    assert run("eval", "guess.py", "-p", "oracle", "-n", "2", "--out", "runs/one", "--no-report").code == 0
+    words, before = ("export", "runs/one", "out.eval", "--format", format), sorted(tmp_path.iterdir())
+
+    def stops(store: Path) -> Iterator[Episode]:
+        yield load_episodes(store)[0]
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "read_episodes", stops)
+        assert run(*words).code in (1, 2, 130)
+        assert sorted(tmp_path.iterdir()) == before, "neither under its name nor under another one"
+    assert run(*words).code == 0
+    assert (tmp_path / "out.eval").stat().st_size > 0
+
+
+def test_tasks_are_written_as_rows_of_nemo_gym(run: Run, tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "tool_env.py", tmp_path / "tool_env.py")
+    ran = run("export-nemo", "tool_env.py", "-n", "3", "--out", "rows.jsonl")
+    assert (ran.code, ran.out.strip(), "3 tasks written" in ran.err) == (0, "rows.jsonl", True), ran.err
+    rows = lines("rows.jsonl")
+    assert [row["turnwise"]["task"]["split"] for row in rows] == ["train"] * 3
+    assert {tool["type"] for tool in rows[0]["responses_create_params"]["tools"]} == {"function"}
+    run("export-nemo", "tool_env.py", "--out", "rows.jsonl").refused("already exists")
+    run("export-nemo", "tool_env.py", "n=3").refused("not an argument of the environment")
 
 
 def test_an_environment_of_a_file_is_asked_for_by_its_option(

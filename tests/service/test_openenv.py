@@ -285,7 +285,13 @@ def test_mcp_lists_and_calls_tools_in_an_episode_of_its_own(server: Any) -> None
         answer = rpc(client, "tools/call", session_id=id, name=call.name, arguments=dict(call.arguments))["result"]
         assert answer["content"][0]["text"] == env.step(call)[0].text, "as in process"
         assert (answer["isError"], answer["_meta"]["done"], answer["_meta"]["turn"]) == (False, False, 1)
-        assert rpc(client, "tools/call", session_id=id, name="nothing")["result"]["isError"]
+        nested: list[Any] = []
+        for _ in range(150):
+            nested = [nested]
+        for name, given in (("nothing", {}), (call.name, {"app": nested})):
+            wrong = rpc(client, "tools/call", session_id=id, name=name, arguments=given)["result"]
+            assert wrong["isError"], "neither a call that cannot be made nor one that cannot be read is a success"
+        assert "nested too deeply" in wrong["content"][0]["text"]
         assert rpc(client, "openenv/session/close", session_id=id)["result"]["closed"]
         gone = rpc(client, "tools/call", session_id=id, name=call.name)["error"]
         assert (gone["code"], "no such episode" in gone["message"]) == (-32602, True)
@@ -320,6 +326,26 @@ def test_mcp_refuses_what_it_cannot_do(server: Any) -> None:
         assert rpc(client, "tools/list", path="/mcp", session_id=other)["result"]["tools"] == [], "still open"
         rpc(client, "openenv/session/close", path="/mcp", session_id=other)
         assert httpx.post(client.base_url.join("/mcp"), json={}, trust_env=False).status_code == 401
+
+
+def test_bytes_of_steps_that_wait_in_one_episode_are_bounded() -> None:
+    with serving([ID], capacity=1, frame=2048) as server, http(server) as client, ThreadPoolExecutor(8) as beside:
+        id = client.post("/reset", json={"seed": 1}).json()["metadata"]["episode_id"]
+        Tally.released.clear()
+        waiting = beside.submit(client.post, "/step", json={"episode_id": id, "action": {"text": "wait"}})
+        while not server.episodes._open[id].calls:
+            time.sleep(0.01)
+        action = {"text": "x" * 1900}
+        steps = [beside.submit(client.post, "/step", json={"episode_id": id, "action": action}) for _ in range(6)]
+        try:
+            while sum(step.done() for step in steps) < 2:  # 8,192 bytes may wait: four of the six
+                time.sleep(0.01)
+        finally:
+            Tally.released.set()
+        answers = [step.result(20) for step in steps]
+        assert sorted(answer.status_code for answer in answers) == [200] * 4 + [409] * 2
+        assert "too many bytes" in next(answer.text for answer in answers if answer.status_code == 409)
+        assert waiting.result(20).status_code == 200
 
 
 @pytest.mark.slow

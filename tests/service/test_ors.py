@@ -380,15 +380,19 @@ def test_a_session_without_pings_ends() -> None:
         assert session.post("/ping").status_code == 404
 
 
-@pytest.mark.slow
 def test_calls_of_one_session_are_bounded_and_each_takes_its_turn() -> None:
     with serving(capacity=1, pending=4) as server, http(server) as client, ThreadPoolExecutor(8) as beside:
-        session, body = Session(client, split="train", index=1), {"name": "send_text", "input": {"text": "sleep 0.5"}}
-        slow = [beside.submit(session.post, "/call", **body) for _ in range(8)]
-        answers = [each.result(20) for each in slow]
+        session, body = Session(client, split="train", index=1), {"name": "send_text", "input": {"text": "wait"}}
+        Tally.released.clear()
+        calls = [beside.submit(session.post, "/call", **body) for _ in range(8)]
+        try:
+            while sum(each.done() for each in calls) < 4:
+                time.sleep(0.01)
+        finally:
+            Tally.released.set()
+        answers = [each.result(20) for each in calls]
         refused = [each for each in answers if each.status_code != 200]
-        assert {each.status_code for each in refused} == {429}
-        assert len(refused) == 4
+        assert [each.status_code for each in refused] == [429] * 4
         turns = {events(each)[0] for each in answers if each.status_code == 200}
         assert turns == {("task_id", str(turn)) for turn in range(4)}
 
@@ -409,6 +413,26 @@ def test_resumed_calls_are_counted_and_leave_streams_for_other_clients() -> None
         Tally.released.set()
         assert [events_in(each.read().decode())[-1][0] for each in open_streams] == ["end", "end"]
         assert second.call("send_text", text="add")["output"]["reward"] == 0.25, "ended streams leave room"
+
+
+def test_bytes_of_calls_that_wait_in_one_session_are_bounded() -> None:
+    with serving(capacity=1, frame=2048) as server, http(server) as client:
+        session = Session(client, split="train", index=1)
+
+        def stream(text: str) -> httpx.Response:
+            body = {"name": "send_text", "input": {"text": text}}
+            return client.send(client.build_request("POST", "/call", json=body, headers=session.headers), stream=True)
+
+        for round in range(2):
+            Tally.released.clear()
+            streams = [stream("wait"), *(stream("x" * 1900) for _ in range(4))]  # 8,192 bytes may wait
+            refused = stream("x" * 1900)
+            assert refused.status_code == 429
+            assert "too many bytes" in refused.read().decode()
+            Tally.released.set()
+            turns = [events_in(each.read().decode())[0][1] for each in streams]
+            assert turns == [str(5 * round + turn) for turn in range(5)], "what fits has its turn, and then leaves room"
+        session.post("/delete")
 
 
 def test_arguments_nested_too_deeply_are_a_turn(client: httpx.Client) -> None:

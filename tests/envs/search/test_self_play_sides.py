@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,10 +11,12 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.search.documents import SearchDocumentsEnv
-from turnwise.envs.search.proposing import SearchProposeEnv
+from turnwise.envs.search.proposing import SearchProposeEnv, _is_sure, _library
 from turnwise.errors import UsageError
 from turnwise.tasks.search.matching import contained
 from turnwise.tasks.search.provided_questions import ProvidedQuestions
+from turnwise.tasks.search.verifier.questions import understood
+from turnwise.tasks.search.wiki.relations import relations
 
 PROPOSE, DOCUMENTS = "turnwise/SearchPropose-v1", "turnwise/SearchDocuments-v1"
 
@@ -72,6 +75,30 @@ def test_with_the_grammar_a_question_has_one_answer() -> None:
             *(0, False),
             {"asks": True, "hides": True, "rests": True, "sure": False},
         )
+
+
+def test_with_the_grammar_a_question_with_two_answers_is_refused() -> None:
+    env, _ = started(PROPOSE, grammar=True)
+    library = _library(env.work.corpus)
+    counts = {True: 0, False: 0}
+    questions = [
+        (form.replace("{o}", title), sorted({subject for subject, _ in found}))
+        for (relation, title), found in library._objects.items()
+        for form in relations()[relation].which[:1]
+    ]
+    for question, subjects in questions[:60]:
+        assert len(understood(question, library.known)) == 1, f"the grammar knows it: {question}"
+        for subject in subjects[:2]:
+            alone = len(subjects) == 1
+            assert _is_sure(replace(env.work, answers=(subject,)), question) == alone, (question, subjects)
+            counts[alone] += 1
+    assert min(counts.values()) > 5, counts
+    while (act := env.oracle()).name != "propose":
+        env.step(act)
+    question, (answer, *_) = next((question, subjects) for question, subjects in questions if len(subjects) > 1)
+    env.work = replace(env.work, answers=(answer,))
+    _, reward, _, _, info = env.step(tw.ToolCall("propose", {"question": question}))
+    assert (reward, info["score"].checks["asks"], info["score"].checks["sure"]) == (0, True, False)
 
 
 def test_with_the_grammar_a_question_must_have_the_given_answer() -> None:

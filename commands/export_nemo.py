@@ -1,0 +1,102 @@
+"""``turnwise export-nemo``: write tasks of a served environment as a dataset of NeMo Gym."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..config import load_config
+from ..envs.base import TurnEnv
+from ..envs.named import environment
+from ..envs.registry import make
+from ..envs.remote.address import is_remote, remote_id
+from ..envs.remote.frames import tools_to_json
+from ..errors import UsageError
+from ..evals.settings import EvalConfig
+from ..service.environments import nemo, ors
+from ..tasks.spec import TaskSpec
+from .completion import environment_ids
+from .new_file import new_file
+from .terminal import remark
+
+
+class Agent(StrEnum):
+    """Agent of NeMo Gym."""
+
+    SIMPLE = "simple_agent"
+    """Acts by tools; a text without a call ends its episode."""
+    GYMNASIUM = "gymnasium_agent"
+    """Acts by texts and tools."""
+
+
+def export_nemo(
+    env: Annotated[
+        str,
+        typer.Argument(
+            help="Environment's id, also that of a server, or a Python file that registers one.",
+            autocompletion=environment_ids,
+        ),
+    ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE", help="Arguments of the environment: env_kwargs.KEY=VALUE.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="File to write.")] = Path("nemo.jsonl"),
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of tasks.")] = 100,
+    split: Annotated[str, typer.Option(help="Splits, separated by commas.")] = "train",
+    level: Annotated[str, typer.Option(help="Levels, separated by commas (default: all).")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the tasks.")] = 0,
+    agent: Annotated[
+        Agent, typer.Option(help="Agent that plays; simple_agent gets a tool for its texts.")
+    ] = Agent.SIMPLE,
+) -> None:
+    """Write tasks as JSON lines, which NeMo Gym's agents play on an environment that turnwise serve serves.
+
+    Each line has the first observation, the tools, and the task for the server. The tasks are those that turnwise eval
+    plays with the same options.
+
+    Examples:
+
+        turnwise export-nemo turnwise/Apps-v2 --out train.jsonl -n 1000
+
+        turnwise export-nemo turnwise://gpu-7:8791/turnwise/Maze-v0 --agent gymnasium_agent --split dev
+    """
+    id = environment(env)
+    settings = _settings({"env": id, "policy": "random", "n": n, "splits": split, "levels": level, "seed": seed}, words)
+    made = make(id, **settings.env_kwargs)
+    served = remote_id(id)[1] if is_remote(id) else id
+    try:
+        sample = settings.sample(made.get_wrapper_attr("tasks")())
+        with new_file(out) as partial, partial.open("x", encoding="utf-8") as file:
+            for task in sample.tasks:
+                file.write(json.dumps(_row(made, served, task, agent)) + "\n")
+    finally:
+        made.close()
+    for note in sample.notes:
+        remark().print(note, markup=False)
+    remark().print(f"{len(sample.tasks)} task{'s' * (len(sample.tasks) != 1)} written", markup=False)
+    typer.echo(out)
+
+
+def _row(env: TurnEnv, id: str, task: TaskSpec, agent: Agent) -> dict[str, object]:
+    observation, _ = env.reset(options={"task": task})
+    tools = tools_to_json(env.get_wrapper_attr("tools"))
+    offered = [{key: tool[key] for key in ("name", "description", "parameters")} for tool in tools]
+    if agent is Agent.SIMPLE:
+        say = ors.tools_of(tools)["tools"][-1]
+        offered.append({"name": say["name"], "description": say["description"], "parameters": say["input_schema"]})
+    return nemo.row_of(id, task, observation, offered)
+
+
+def _settings(given: dict[str, object], words: Sequence[str] | None) -> EvalConfig:
+    """Return the evaluation whose tasks are exported."""
+    if wrong := [word for word in words or () if not word.startswith("env_kwargs.")]:
+        raise UsageError(f"{wrong[0]!r} is not an argument of the environment; write env_kwargs.KEY=VALUE")
+    return load_config(EvalConfig, None, [*(f"{k}={v}" for k, v in given.items() if v != ""), *(words or ())])

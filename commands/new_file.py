@@ -1,0 +1,33 @@
+"""``new_file``: write a file under another name first, so that an interrupted command leaves none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import UsageError
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Yield the path to write to; the file gets its name at the end of the block, and is removed at an error.
+
+    Args:
+        path: file to create.
+
+    Raises:
+        UsageError: it exists already, also if it appeared meanwhile.
+    """
+    exists = UsageError(f"{path} already exists; name another file, or remove it")
+    if os.path.lexists(path):
+        raise exists
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield partial
+        if os.path.lexists(path):
+            raise exists
+        partial.rename(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,190 @@
+"""Routes of a resources server of NeMo Gym, for its agents ``simple_agent`` and ``gymnasium_agent``.
+
+Gym names a server by host and port alone and calls each tool by its name as the path, so that these routes would hide
+those of the other protocols. They answer only requests with the user name ``nemo``. A session is an episode, and its
+id is a cookie. The name of the cookie says how the session began, since a tool may be called ``step``, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.datastructures import Headers
+from starlette.routing import Match, Route
+
+from ...envs.messages import Action
+from ...envs.remote.frames import of
+from ...errors import RequestError
+from ..incoming import ClientGone, read_json, unless_gone
+from . import nemo, openenv, ors
+from .access import Access, Client
+from .calls import shared
+from .catalog import Catalog
+from .episodes import Episodes
+from .served_episode import ServedEpisode
+from .settings import ServeConfig
+
+TOOLS, STEPS = "turnwise_session", "turnwise_steps"
+"""Cookies of sessions that ``seed_session`` and ``reset`` began."""
+WAIT = 600.0
+"""Maximum seconds that a session waits for a place. Gym starts all rollouts at once and waits without limit."""
+HINT = f"for NeMo Gym, write `host: {nemo.USER}:TOKEN@HOST` in its configuration, with a token of this server"
+
+
+class NemoRoutes:
+    """The routes of one server.
+
+    Args:
+        catalog: environments.
+        episodes: episodes.
+        access: tokens that open the routes.
+        config: settings.
+    """
+
+    def __init__(self, catalog: Catalog, episodes: Episodes, access: Access, config: ServeConfig) -> None:
+        self._catalog, self._episodes, self._access, self._config = catalog, episodes, access, config
+
+    def add_to(self, app: FastAPI) -> None:
+        """Add the routes to an application, before those of other protocols."""
+        app.router.routes.append(_NemoRoute("/{path:path}", self._answered, methods=["GET", "POST"]))
+        app.router.routes.append(Route("/seed_session", _refused, methods=["POST"]))
+
+    async def _answered(self, request: Request) -> Response:
+        client = self._access.client({"x-api-key": nemo.password(request.headers) or ""})
+        if client is None:
+            return await _refused(request)
+        verb = request.path_params["path"]
+        cookie = next(((name, request.cookies[name]) for name in (TOOLS, STEPS) if name in request.cookies), None)
+        try:
+            body = of(await read_json(request, self._config.frame), dict, "the body")
+            if verb in ("seed_session", "reset") and (verb != "reset" or cookie is None or cookie[0] == STEPS):
+                cookie, answer = await self._begin(client, request, verb, body)
+            else:
+                answer = await self._continue(client, verb, body, cookie)
+        except Exception as error:
+            status, detail = ors.problem(error, client, "reset" if verb in ("seed_session", "reset") else verb)
+            answer = JSONResponse({"detail": detail}, status)
+        response = answer if isinstance(answer, Response) else _json(answer)
+        if cookie is not None:
+            response.set_cookie(*cookie, httponly=True)  # with each answer: an agent keeps only the last one's
+        return response
+
+    async def _begin(
+        self, client: Client, request: Request, verb: str, body: Mapping[str, Any]
+    ) -> tuple[tuple[str, str], dict[str, Any]]:
+        """Start an episode. Release 0.7 names its session itself, and repeats the request."""
+        named = body.get("resources_session_id") if verb == "seed_session" else None
+        row = body if named is None else of(body.get("task_data"), dict, "task_data")
+        served, task = nemo.chosen(self._catalog, row)
+        id = secrets.token_hex(16) if named is None else _id(client, named)
+        begun = self._episodes.reset(client.name, id, served, task, WAIT, self)
+        try:
+            answer = await unless_gone(request, begun)
+        except ClientGone:
+            if named is None:
+                await self._episodes.close(client.name, id)
+            raise RequestError("the client closed the connection", code="lost") from None
+        if verb == "seed_session":
+            return (TOOLS, id), {} if named is None else {"resources_session_id": named}
+        params = of(row.get("responses_create_params"), dict, "responses_create_params")
+        text = None if params.get("input") else nemo.text_of(answer["observation"])  # the row may have it already
+        info = {"supports_explicit_close": True, "supports_step_idempotency": True}
+        return (STEPS, id), {"observation": text, "info": info}
+
+    async def _continue(
+        self, client: Client, verb: str, body: dict[str, Any], cookie: tuple[str, str] | None
+    ) -> Response | dict[str, Any] | str:
+        if verb in ("", "reverify_mode"):
+            return "unsupported" if verb else {"status": "ok"}
+        if verb == "aggregate_metrics":
+            listed = of(body.get("verify_responses"), list, "verify_responses")
+            return nemo.metrics_of([of(each, dict, "verify_responses") for each in listed])
+        if verb == "close_session":
+            id = _id(client, body.get("resources_session_id"))
+            await self._episodes.close(client.name, id)
+            self._episodes.bar(id)
+            return {"resources_session_id": body["resources_session_id"]}
+        if cookie is None:
+            raise RequestError(
+                "there is no session: begin with seed_session or reset, and keep its cookie", code="task"
+            )
+        name, id = cookie
+        if name == STEPS and verb == "close":
+            await self._episodes.close(client.name, id)
+            return {}
+        episode = self._episodes.find(client.name, id, self)
+        assert episode.opening is not None
+        opening = await shared(episode.opening)
+        if "observation" not in opening:
+            raise RequestError("this is a fork of Turnwise's own protocol; NeMo Gym has no forks", code="conflict")
+        tools = opening["tools"]
+        if verb == "verify":
+            return await self._verify(episode, body)
+        if name == STEPS:
+            if verb != "step":
+                raise RequestError(f"there is no route /{verb[:60]} in a session that began with reset", code="task")
+            return await self._step(episode, tools, body)
+        if episode.over:
+            return PlainTextResponse("The episode has finished. This call did nothing.")
+        answer = await self._episodes.step(episode, episode.turn, ors.action_of(tools, verb, body))
+        return PlainTextResponse(nemo.text_of(answer["observation"]))
+
+    async def _verify(self, episode: ServedEpisode, body: dict[str, Any]) -> dict[str, Any]:
+        """End an episode and return the sum of its rewards. The model's last message is its last turn."""
+        words = nemo.last_words(of(body.get("response"), dict, "response"))
+        if words is not None and not (episode.over or episode.failed or episode.request == "verify"):
+            await self._once(episode, "verify", Action(words))
+        if episode.failed:
+            raise RequestError(
+                f"the episode has no reward, since its environment failed: {episode.failed}", code="failed"
+            )
+        await self._episodes.finish(episode)
+        last = await shared(episode.last[2]) if episode.last is not None else {"info": {}}
+        ends = {key: bool(last.get(key)) for key in ("terminated", "truncated")}
+        success = any(ends.values()) and bool(last["info"].get("success"))
+        return body | {"reward": episode.earned, "success": success, "turns": episode.played, **ends}
+
+    async def _step(self, episode: ServedEpisode, tools: Any, body: dict[str, Any]) -> dict[str, Any]:
+        response, key = of(body.get("response"), dict, "response"), body.get("_ng_step_request_id")
+        answer = await self._once(episode, key, nemo.action_of(tools, response))
+        outputs, text = nemo.outputs_of(answer["observation"], nemo.calls_in(response))
+        metadata = openenv.observed(answer, episode.id)["metadata"]
+        names = ("reward", "terminated", "truncated")
+        info = metadata | {"tool_outputs": outputs}
+        return {"observation": text, "info": info} | {name: answer[name] for name in names}
+
+    async def _once(self, episode: ServedEpisode, key: Any, action: Action) -> dict[str, Any]:
+        """Take the next turn, or return its answer again if the request with this key took it."""
+        repeated = key is not None and key == episode.request
+        step = self._episodes.start_step(episode, episode.turn - repeated, action)
+        episode.request = key
+        return await shared(step)
+
+
+class _NemoRoute(Route):
+    """A route for requests of NeMo Gym alone."""
+
+    def matches(self, scope: Any) -> Any:
+        if scope["type"] == "http" and nemo.password(Headers(scope=scope)) is not None:
+            return super().matches(scope)
+        return Match.NONE, {}
+
+
+async def _refused(request: Request) -> Response:
+    return JSONResponse({"detail": HINT}, 401)
+
+
+def _json(answer: Any) -> Response:
+    return Response(json.dumps(answer), media_type="application/json")
+
+
+def _id(client: Client, session: Any) -> str:
+    """Return the id of the episode of a session that the client named."""
+    named = f"{client.name} {of(session, str, 'resources_session_id')}"
+    return hashlib.sha256(named.encode()).hexdigest()[:32]

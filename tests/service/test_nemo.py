@@ -1,0 +1,415 @@
+"""NeMo Gym's resources server on the same address: its shapes, its errors, and its own agents where they are installed.
+
+::
+
+    python3.13 -m venv v && v/bin/pip install nemo-gym==0.4.0
+    NEMO_PYTHON=v/bin/python pytest --shift all tests/service/test_nemo.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import turnwise as tw
+from turnwise.commands.export_nemo import Agent, export_nemo
+from turnwise.envs.messages import Action, ImagePart, Message, Observation, TextPart
+from turnwise.errors import UsageError
+from turnwise.service.environments import nemo, nemo_routes
+from turnwise.tasks.spec import TaskSpec
+
+from .environment_servers import ID, OTHER, TOKEN, Raw, Tally, serving
+
+APPS = "turnwise/Apps-v2"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Any]:
+    tw.register(ID, Tally)
+    with serving([ID, APPS], capacity=3) as server:
+        yield server
+
+
+def http(server: Any, token: str = TOKEN) -> httpx.Client:
+    """A client as Gym's: the credentials are in the URL, and cookies are kept."""
+    base = server.address.replace("ws://", f"http://nemo:{token}@", 1)
+    return httpx.Client(base_url=base, trust_env=False, timeout=20)
+
+
+@pytest.fixture
+def client(server: Any) -> Iterator[httpx.Client]:
+    with http(server) as client:
+        yield client
+    assert server.episodes.places.load == 0, "each test ends its sessions"
+
+
+def row(index: int = 4, env: str = ID, **more: Any) -> dict[str, Any]:
+    named = {"env": env, "split": "train", "index": index}
+    return {"responses_create_params": {"input": []}, "turnwise": named, "uuid": "kept", **more}
+
+
+def said(text: str) -> dict[str, Any]:
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {"type": "message", "role": "assistant", "id": "m", "status": "completed", "content": content}
+
+
+def called(name: str, call_id: str = "c1", /, **arguments: Any) -> dict[str, Any]:
+    return {"type": "function_call", "name": name, "call_id": call_id, "arguments": json.dumps(arguments)}
+
+
+def response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": "r", "output": list(output), **more}
+
+
+def verify(client: httpx.Client, *output: dict[str, Any], **more: Any) -> Any:
+    return client.post("/verify", json={**row(), "response": response(*output, **more)})
+
+
+def step(client: httpx.Client, *output: dict[str, Any], **more: Any) -> Any:
+    answer = client.post("/step", json={**row(), "response": response(*output), **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_session_of_tools(client: httpx.Client) -> None:
+    seeded = client.post("/seed_session", json=row())
+    assert (seeded.json(), client.cookies.get("turnwise_session") is not None) == ({}, True)
+    for total in (1, 2):
+        answer = client.post("/send_text", json={"text": "add"})
+        assert (answer.text, "turnwise_session" in answer.cookies) == (f"total {total}", True), (
+            "the agent keeps only the cookies of the last answer"
+        )
+    assert client.post("/send_text", json={"text": "end"}).text == "total 2"
+    assert "has finished" in client.post("/send_text", json={"text": "add"}).text
+    body = {**row(), "response": response(said("done"))}
+    verified = client.post("/verify", json=body).json()
+    ends = {"success": True, "turns": 3, "terminated": True, "truncated": False}
+    assert verified == body | ends | {"reward": 1.5}, "the rewards of all turns, beside what was sent"
+    assert client.post("/verify", json=body).json() == verified, "also if the answer was lost"
+
+
+def test_tools_act_as_in_process(client: httpx.Client) -> None:
+    env = tw.make(APPS)
+    spec = env.tasks().spec(5, split="test_iid", level=2)
+    env.reset(options={"task": spec})
+    client.post("/seed_session", json={"turnwise": {"env": APPS, "task": spec.to_json()}})
+    while True:
+        call = Action.of(env.oracle()).tool_calls[0]
+        observation, reward, terminated, _, info = env.step(call)
+        assert client.post(f"/{call.name}", json=dict(call.arguments)).text == observation.text
+        if terminated:
+            break
+    assert (verify(client).json()["reward"], info["success"]) == (reward, True)
+
+
+def test_names_of_other_routes_are_tools_in_a_session_of_tools(client: httpx.Client) -> None:
+    client.post("/seed_session", json=row(env=APPS))
+    for name in ("step", "reset", "close", "task", "mcp"):
+        assert f"there is no tool {name!r}" in client.post(f"/{name}", json={}).text
+    nested: list[Any] = []
+    for _ in range(150):
+        nested = [nested]
+    assert "nested too deeply: at most 100" in client.post("/docs_app", json={"app": nested}).text
+    assert verify(client).json()["turns"] == 6, "each of them is a turn, as in process"
+
+
+def test_the_last_message_is_the_last_turn_once(client: httpx.Client) -> None:
+    client.post("/seed_session", json=row())
+    first, again = (verify(client, called("send_text", text="add"), said("add")).json() for _ in range(2))
+    assert (first["reward"], first["turns"], first["success"]) == (0.25, 1, False), "the agent stopped: no success"
+    assert again == first
+    assert "has finished" in client.post("/send_text", json={"text": "add"}).text
+    for output, more in (((said("add"),), {"incomplete_details": {"reason": "max_output_tokens"}}), ((), {})):
+        client.post("/seed_session", json=row())
+        assert verify(client, *output, **more).json()["turns"] == 0, "the agent was cut off"
+
+
+def test_an_episode_of_steps(client: httpx.Client) -> None:
+    begun = client.post("/reset", json=row()).json()
+    info = {"supports_explicit_close": True, "supports_step_idempotency": True}
+    assert begun == {"observation": "seed 4", "info": info}
+    answer = step(client, said("add"))
+    assert (answer["observation"], answer["reward"], answer["terminated"]) == ("total 1", 0.25, False)
+    twice = [step(client, said("add"), _ng_step_request_id="k") for _ in range(2)]
+    assert [each["observation"] for each in twice] == ["total 2"] * 2, "a request with a key acts once"
+    assert client.post("/nothing", json={}).status_code == 400
+    last = step(client, said("end"))
+    assert (last["terminated"], last["truncated"], last["info"]["success"]) == (True, False, True)
+    assert client.post("/close", json={}).json() == {}
+    assert client.post("/step", json={**row(), "response": response(said("add"))}).status_code == 404
+    known = row() | {"responses_create_params": {"input": [{"role": "user", "content": "seed 4"}]}}
+    assert client.post("/reset", json=known).json()["observation"] is None, "the row has the observation already"
+    client.post("/close", json={})
+
+
+def test_calls_of_a_step_get_their_outputs(client: httpx.Client) -> None:
+    client.post("/reset", json=row(env=APPS))
+    both = step(client, called("docs_app", "c1", app="wallet"), called("nothing", "c2"))
+    first, second = both["info"]["tool_outputs"]
+    assert (first["call_id"], second["call_id"], both["observation"]) == ("c1", "c2", None)
+    assert "wallet" in first["output"]
+    assert "there is no tool 'nothing'" in second["output"]
+    wrong = {**called("docs_app", "c3"), "arguments": "{"}
+    (problem,) = step(client, wrong)["info"]["tool_outputs"]
+    assert problem == {"call_id": "c3", "output": "Error: the arguments of docs_app are not a JSON object."}
+    (text,) = step(client, called("send_text", "c4", text="hello"))["info"]["tool_outputs"]
+    assert "there is no tool" not in text["output"], "a call of the tool for texts is a text"
+    client.post("/close", json={})
+
+
+@pytest.mark.parametrize("word", ["boom", "sandbox"])
+def test_a_failure_has_no_reward_and_no_secrets(client: httpx.Client, word: str) -> None:
+    client.post("/seed_session", json=row())
+    failed = client.post("/send_text", json={"text": word})
+    assert (failed.status_code, "secret" in failed.text, "log says why" in failed.text) == (500, False, True)
+    assert client.post("/send_text", json={"text": "add"}).status_code == 404
+    for _ in range(2):
+        verdict = verify(client, said("done"))
+        assert (verdict.status_code, "reward" in verdict.json()) == (500, False), "an error, so that Gym counts no zero"
+    client.post("/seed_session", json=row())
+    assert verify(client, said(word)).status_code == 500, "also in the last turn"
+
+
+def test_a_session_that_its_client_names(client: httpx.Client) -> None:
+    ids = {"episode_id": {"rollout_id": "r", "attempt": 0}, "task_id": {"taskset": "t", "task_id": "1"}}
+    seed = {"resources_session_id": "mine", **ids, "task_data": row()}
+    closed = {"resources_session_id": "mine", "episode_id": ids["episode_id"]}
+    for _ in range(2):
+        assert client.post("/seed_session", json=seed).json() == {"resources_session_id": "mine"}
+    assert client.post("/send_text", json={"text": "add"}).text == "total 1"
+    for name in ("mine", "mine", "never"):
+        assert client.post("/close_session", json={**closed, "resources_session_id": name}).status_code == 200
+    for name in ("mine", "never"):
+        late = client.post("/seed_session", json={**seed, "resources_session_id": name})
+        assert (late.status_code, "was closed" in late.text) == (404, True), "a late seed starts nothing"
+
+
+WRONG: list[tuple[str, Any, int, str]] = [
+    ("/seed_session", {}, 422, "export-nemo"),
+    ("/seed_session", {"turnwise": {"env": ID, "split": "train"}}, 422, "export-nemo"),
+    ("/seed_session", {"turnwise": {"env": "no/Such-v0", "split": "train", "index": 0}}, 404, "no environment"),
+    ("/seed_session", {"turnwise": {"split": "moon", "index": 0}}, 400, "no split 'moon'"),
+    ("/seed_session", {"turnwise": {"task": {"family": "Other"}}}, 400, "names family 'Other'"),
+    ("/seed_session", {"resources_session_id": "x", "task_data": 3}, 422, "task_data must be"),
+    ("/seed_session", {"resources_session_id": 3, "task_data": row()}, 422, "resources_session_id must be"),
+    ("/seed_session", [1], 422, "the body must be"),
+    ("/send_text", {"text": "add"}, 400, "begin with seed_session or reset"),
+    ("/verify", {}, 400, "begin with seed_session or reset"),
+    ("/aggregate_metrics", {"verify_responses": [3]}, 422, "must be of type dict"),
+    ("/close_session", {}, 422, "resources_session_id must be"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "says"), WRONG)
+def test_what_is_wrong_is_answered_in_one_line(
+    client: httpx.Client, path: str, body: Any, status: int, says: str
+) -> None:
+    answer = client.post(path, json=body)
+    assert (answer.status_code, says in answer.json()["detail"]) == (status, True), answer.text
+    assert "\n" not in answer.json()["detail"]
+
+
+ODD: list[Any] = [
+    None,
+    {"output": None},
+    {"output": [3]},
+    {"output": [{"type": "message", "content": [3]}]},
+    {"output": [{"type": "message", "content": [{"type": "output_text"}]}]},
+    {"output": [{"type": "function_call"}]},
+    {"output": [{"type": "function_call", "name": "f", "call_id": "c", "arguments": {}}]},
+]
+
+
+def test_responses_of_another_shape_are_refused_and_act_nothing(client: httpx.Client) -> None:
+    client.post("/reset", json=row())
+    for odd in ODD:
+        refused = client.post("/step", json={"response": odd})
+        assert refused.status_code == 422, (odd, refused.text)
+    assert step(client, said("add"))["info"]["turn"] == 1
+    client.post("/close", json={})
+
+
+def test_tokens_bodies_and_other_protocols(server: Any, client: httpx.Client) -> None:
+    base = str(client.base_url.copy_with(username=None, password=None))
+    with httpx.Client(base_url=base, trust_env=False) as plain:
+        wrong = plain.post("/seed_session", json=row(), auth=("nemo", "w" * 20))
+        without = plain.post("/seed_session", json=row())
+        for refused in (wrong, without):
+            assert (refused.status_code, "host: nemo:TOKEN@HOST" in refused.json()["detail"]) == (401, True)
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        other = plain.post("/reset", json={"seed": 3}, headers=bearer).json()["metadata"]
+        ended = {"method": "openenv/session/close", "params": {"session_id": other["episode_id"]}}
+        assert plain.post("/mcp", json={"jsonrpc": "2.0", "id": 1, **ended}, headers=bearer).json()["result"]["closed"]
+        assert plain.get("/list_environments", headers=bearer).json() == [ID, APPS], "other protocols keep their routes"
+        for odd in (b"Basic", b"Basic !", b"Basic \xff", b"Basic bmVtbw=="):
+            assert plain.post("/verify", headers={"Authorization": odd}).status_code in (401, 404)
+    assert client.post("/seed_session", json={"x": "y" * server.config.frame}).status_code == 413
+    assert client.post("/seed_session", content=b"[" * 5000).status_code == 422
+    assert (client.get("/").json(), client.get("/reverify_mode").json()) == ({"status": "ok"}, "unsupported")
+
+
+def test_another_client_reaches_no_session(server: Any, client: httpx.Client) -> None:
+    client.post("/seed_session", json=row())
+    with http(server, OTHER) as stranger, Raw(server) as raw:
+        stranger.cookies.set("turnwise_session", client.cookies["turnwise_session"])
+        assert stranger.post("/send_text", json={"text": "add"}).status_code == 404
+        assert verify(stranger).status_code == 404
+        episode, fork = raw.reset(), os.urandom(16).hex()
+        assert raw.ask("fork", episode, **{"as": fork}) == {}
+        with http(server) as other:
+            other.cookies.set("turnwise_session", fork)
+            assert other.post("/send_text", json={"text": "add"}).status_code == 409, "NeMo Gym has no forks"
+        for each in (episode, fork):
+            raw.ask("close", each)
+    assert verify(client).json()["turns"] == 0
+
+
+def test_a_full_server_lets_sessions_wait(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nemo_routes, "WAIT", 0.05)
+    with serving(capacity=1) as server, http(server) as one, http(server) as two:
+        one.post("/seed_session", json=row())
+        full = two.post("/seed_session", json=row())
+        assert (full.status_code, "1 of 1 places" in full.text) == (503, True)
+        verify(one)
+        assert two.post("/seed_session", json=row()).status_code == 200, "the end of an episode frees its place"
+
+
+def test_rows_of_the_command_play(server: Any, client: httpx.Client, tmp_path: Path) -> None:
+    tw.connect(server.address, token=TOKEN)
+    place, written = server.address.partition("://")[2], {}
+    for id, agent in ((f"turnwise://{place}/{APPS}", Agent.SIMPLE), (APPS, Agent.SIMPLE), (APPS, Agent.GYMNASIUM)):
+        out = tmp_path / f"{len(written)}.jsonl"
+        export_nemo(id, out=out, n=2, split="dev", level="", seed=0, agent=agent)
+        written[id, agent] = [json.loads(line) for line in out.read_text().splitlines()]
+    remote, local, steps = written.values()
+    assert remote == local, "the same rows from the server's id, which name the environment as the server knows it"
+    names = [[tool["name"] for tool in rows[0]["responses_create_params"]["tools"]] for rows in (local, steps)]
+    assert names[0] == [*names[1], "send_text"]
+    assert "docs_app" in names[1]
+    assert client.post("/reset", json=steps[1]).json()["observation"] is None
+    client.post("/close", json={})
+    client.post("/seed_session", json=local[1])
+    assert "wallet" in client.post("/docs_app", json={"app": "wallet"}).text
+    assert verify(client).json()["turns"] == 1
+
+
+def test_metrics_are_means_over_all_episodes_and_by_task() -> None:
+    rewards: Sequence[tuple[int, float]] = ((1, 1.0), (0, 0.0), (0, 0.5))
+    metrics = nemo.metrics_of([{"_ng_task_index": at, "reward": x, "success": x > 0.9} for at, x in rewards])
+    assert metrics["key_metrics"] == {"mean/reward": 0.5, "mean/success": pytest.approx(1 / 3)}
+    assert [each["mean/reward"] for each in metrics["group_level_metrics"]] == [0.25, 1.0]
+    assert nemo.metrics_of([]) == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
+
+
+def test_rows_have_images_and_no_tool_that_hides_a_route() -> None:
+    seen = Observation((Message("system", (TextPart("rules"),)), Message("tool", (TextPart("a"), ImagePart(b"x")))))
+    system, user = nemo.row_of(ID, TaskSpec("Tally"), seen, [])["responses_create_params"]["input"]
+    assert system == {"type": "message", "role": "system", "content": "rules"}
+    assert [part["type"] for part in user["content"]] == ["input_text", "input_image"]
+    with pytest.raises(UsageError, match="uses the path /verify itself"):
+        nemo.row_of(ID, TaskSpec("Tally"), seen, [{"name": "verify"}])
+
+
+CLIENT = """
+import asyncio, json, sys, uvicorn
+from fastapi import FastAPI, Request
+from omegaconf import OmegaConf
+from nemo_gym.config_types import BaseServerConfig, ModelServerRef, ResourcesServerRef
+from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient, set_global_aiohttp_client
+from responses_api_agents.gymnasium_agent.app import GymnasiumAgent, GymnasiumAgentConfig
+from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
+host, port, *files = sys.argv[1:]
+rows = {name: [json.loads(line) for line in open(file)] for name, file in zip(("simple", "gymnasium"), files)}
+
+def said(text):
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {"type": "message", "role": "assistant", "id": "m", "status": "completed", "content": content}
+
+model = FastAPI()
+
+@model.post("/v1/responses")
+async def respond(request: Request):
+    body = await request.json()
+    turns = sum(item.get("role") == "assistant" or item.get("type") == "function_call" for item in body["input"])
+    word = "boom" if body["temperature"] == 0.5 else "add" if turns < 3 else "end"
+    if body.get("tools"):
+        assert body["tools"][0]["name"] == "send_text", body["tools"]
+        call = {"type": "function_call", "name": "send_text", "call_id": f"c{turns}"}
+        output = call | {"arguments": json.dumps({"text": word})} if turns < 4 else said("done")
+    else:
+        output = said(word)
+    made = {"id": "r", "created_at": 0, "model": "m", "object": "response", "output": [output]}
+    return made | {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
+
+async def serve(app):
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    task = asyncio.create_task(server.serve())
+    while not server.started:
+        assert not task.done(), await task
+        await asyncio.sleep(0.01)
+    return server.servers[0].sockets[0].getsockname()[1]
+
+async def main():
+    places = {"env": (host, int(port)), "model": ("127.0.0.1", await serve(model))}
+    config = {name: {"type": {"name": {"host": at, "port": to}}} for name, (at, to) in places.items()}
+    client = ServerClient(
+        head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=OmegaConf.create(config)
+    )
+    set_global_aiohttp_client(GlobalAIOHTTPAsyncClientConfig())
+    common = {"host": "127.0.0.1", "port": 1, "entrypoint": "app.py"}
+    common["model_server"] = ModelServerRef(type="responses_api_models", name="model")
+    common["resources_server"] = ResourcesServerRef(type="resources_servers", name="env")
+    agents = {
+        "simple": SimpleAgent(config=SimpleAgentConfig(name="simple", **common), server_client=client),
+        "gymnasium": GymnasiumAgent(config=GymnasiumAgentConfig(name="gymnasium", **common), server_client=client),
+    }
+    for name, agent in agents.items():
+        at = {"host": "127.0.0.1", "port": await serve(agent.setup_webserver())}
+        client.global_config_dict[name] = {"type": {"name": at}}
+
+    async def run(name, row, temperature=1.0):
+        row["responses_create_params"]["temperature"] = temperature
+        answer = await client.post(name, "/run", json=row)
+        return answer.status, json.loads(await answer.read()) if answer.status == 200 else None
+
+    for name, listed in rows.items():
+        played = await asyncio.gather(*(run(name, row) for row in listed))
+        assert {status for status, _ in played} == {200}, played
+        results = [result for _, result in played]
+        assert {each["reward"] for each in results} == {1.75}, results
+        assert {each["terminated"] for each in results} == {True}, results
+        texts = json.dumps(results[0]["response"]["output"])
+        assert "total 1" in texts and "total 3" in texts, texts
+        status, failed = await run(name, listed[0], 0.5)
+        assert status == 500, failed
+        metrics = await client.post(name, "/aggregate_metrics", json={"verify_responses": [
+            {"_ng_task_index": index, "reward": each["reward"]} for index, each in enumerate(results)]})
+        assert json.loads(await metrics.read())["key_metrics"] == {"mean/reward": 1.75}
+
+asyncio.run(asyncio.wait_for(main(), 300))
+print("played")
+"""
+
+
+@pytest.mark.shift
+@pytest.mark.skipif(
+    "NEMO_PYTHON" not in os.environ, reason="NOT TESTED with NeMo Gym's own agents: see the head of this file"
+)
+def test_nemo_gyms_own_agents_play(tmp_path: Path) -> None:
+    with serving(capacity=3) as server:
+        files = []
+        for agent in Agent:
+            files.append(str(tmp_path / f"{agent}.jsonl"))
+            export_nemo(ID, out=Path(files[-1]), n=8, split="train", level="", seed=0, agent=agent)
+        _, _, port = server.address.rpartition(":")
+        command = [os.environ["NEMO_PYTHON"], "-c", CLIENT, f"nemo:{TOKEN}@127.0.0.1", port, *files]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+        assert ran.returncode == 0, ran.stderr + ran.stdout
+        assert ran.stdout.splitlines()[-1] == "played"
