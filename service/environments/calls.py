@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 from typing import Any, TypeVar, cast
 
 from ...envs.messages import Action
-from ...envs.remote.frames import action_to_json, encode
+from ...envs.remote.frames import action_to_json
 from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
 from ...logs import event
 
@@ -40,7 +41,8 @@ async def shared(task: asyncio.Task[T]) -> T:
 
 def digest_of(action: Action) -> bytes:
     """Return a digest of an action: enough to recognize it, and short however long the action is."""
-    return hashlib.sha256(encode(action_to_json(action)).encode()).digest()
+    text = json.dumps(action_to_json(action), sort_keys=True)  # a retry may have its arguments in another order
+    return hashlib.sha256(text.encode()).digest()
 
 
 def ended() -> RequestError:
