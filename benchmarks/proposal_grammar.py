@@ -66,8 +66,8 @@ def proposals(task: SearchTask) -> list[Proposal]:
     pages = {page.id: page for page in found if page is not None}
     seen = {id: ((0, length(page)),) for id, page in pages.items()}
     questions = dict.fromkeys(simple_questions(pages.values()))
-    read = Progress(pages=pages, shown=seen)
-    return [Proposal.of(task, replace(read, answer=Answer(one)), grammar=True) for one in questions]
+    progress = Progress(pages=pages, shown=seen)
+    return [Proposal.of(task, replace(progress, answer=Answer(one)), grammar=True) for one in questions]
 
 
 def measured(level: int, number: int) -> Row:
@@ -81,19 +81,19 @@ def measured(level: int, number: int) -> Row:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--tasks", type=int, default=100, help="tasks per level")
-    words.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3])
-    words.add_argument("--json", type=Path, help="also write the numbers to this file")
-    said = words.parse_args()
-    rows = [measured(level, said.tasks) for level in said.levels]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=100, help="tasks per level")
+    parser.add_argument("--levels", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
+    args = parser.parse_args()
+    rows = [measured(level, args.tasks) for level in args.levels]
     table = Table("level", "questions per task", "keep the rules", "and have the given answer alone")
     for row in rows:
         table.add_row(str(row.level), shown(row.questions, 1), shown(row.rules, 3), shown(row.sure, 3))
     Console(width=130).print(table)
-    if said.json:
-        said.json.parent.mkdir(parents=True, exist_ok=True)
-        said.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

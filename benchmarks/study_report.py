@@ -34,13 +34,11 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
         if not returns:
             lines.append(f"| {row.name} | {rate(row.value)} | 0{failed} | – | – | – | – | – |")
             continue
-        score = over_seeds([study.normalized(value, dataset) for value in returns])
-        raw = over_seeds(returns)
         success = statistics.fmean(line["success"] for line in row.lines)
         episodes = statistics.fmean(line["episodes"] for line in row.lines)
         seconds = statistics.fmean(line["cpu_seconds_training"] for line in row.lines)
         lines.append(
-            f"| {row.name} | {rate(row.value)} | {len(returns)}{failed} | {spread(score, 1)} | {spread(raw, 2)} "
+            f"| {row.name} | {rate(row.value)} | {len(returns)}{failed} | {_returns(study, returns, dataset)} "
             f"| {success:.0%} | {episodes:,.0f} | {seconds:.0f} |"
         )
     for row in rows:
@@ -58,11 +56,17 @@ def _start_lines(study: Study, row: Row, dataset: float) -> list[str]:
     lines = []
     for player, title in PLAYERS.items() if starts else ():
         returns = [plays[player]["reward"] for plays in starts]
-        score = over_seeds([study.normalized(value, dataset) for value in returns])
         success = statistics.fmean(plays[player]["success"] for plays in starts)
-        scores = f"{spread(score, 1)} | {spread(over_seeds(returns), 2)} | {success:.0%}"
+        scores = f"{_returns(study, returns, dataset)} | {success:.0%}"
         lines.append(f"| {title.format(row.name)} | – | {len(starts)} | {scores} | – | – |")
     return lines
+
+
+def _returns(study: Study, returns: Sequence[float], dataset: float) -> str:
+    """Return the cells of the normalized score and the return, whose intervals end where the scale does."""
+    scores = [study.normalized(value, dataset) for value in returns]
+    raw = over_seeds(returns, study.scale.min, study.scale.max)
+    return f"{spread(over_seeds(scores, 0, 100), 1)} | {spread(raw, 2)}"
 
 
 def reading_line(rows: Sequence[Row]) -> str:
@@ -97,7 +101,7 @@ def clip_table(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         found = [clip for clip in row.clips if clip]
         if any(clip.low + clip.high for clip in found):
-            share = over_seeds([100 * (clip.low + clip.high) for clip in found])
+            share = over_seeds([100 * (clip.low + clip.high) for clip in found], 0, 100)
             low, high, p99 = (statistics.fmean(getattr(c, name) for c in found) for name in ("low", "high", "p99"))
             lines.append(f"| {row.name} | {spread(share, 2)} % | {low:.2%} | {high:.2%} | {p99:.2f} |")
     return lines if len(lines) > 2 else []
@@ -156,7 +160,7 @@ def write_report(
         f"`python benchmarks/study.py {name}`; `{study.env}`. Scale: {study.scale.min:g} is 0, the offline data's mean "
         f"return {dataset:.2f} ({about['episodes']} episodes, {about['success']:.0%} solved) is 50, "
         f"{study.scale.max:g} is 100. {measured(study, rows)} Intervals are Student's over seeds, from {FEWEST_SEEDS} "
-        "seeds on.",
+        "seeds on, within the scale.",
         "",
         *score_table(study, rows, dataset),
     ]

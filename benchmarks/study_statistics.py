@@ -55,10 +55,18 @@ def value_at(trace: Trace, episodes: float) -> float | None:
     return statistics.fmean(within[-2:]) if within else None
 
 
-def over_seeds(values: Sequence[float]) -> Estimate:
-    """Return the mean over seeds with Student's t interval; without an interval below ``FEWEST_SEEDS``."""
+def over_seeds(values: Sequence[float], least: float = -math.inf, most: float = math.inf) -> Estimate:
+    """Return the mean over seeds with Student's t interval; without an interval below ``FEWEST_SEEDS``.
+
+    Args:
+        values: a value per seed.
+        least: lowest possible value, where the interval ends; a value below it moves that end.
+        most: highest possible value, likewise.
+    """
     found = student(values)
-    return found if len(values) >= FEWEST_SEEDS else replace(found, low=None, high=None, method="too few seeds")
+    if len(values) < FEWEST_SEEDS or found.low is None or found.high is None:
+        return replace(found, low=None, high=None, method="too few seeds")
+    return replace(found, low=max(found.low, min(least, *values)), high=min(found.high, max(most, *values)))
 
 
 def median(values: Sequence[float]) -> Estimate:

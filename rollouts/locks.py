@@ -40,18 +40,21 @@ def acquire(file: Path) -> int:
         file: lock file in the folder of the store; it says who holds the lock.
 
     Raises:
-        StoreError: another process holds it, or the file cannot be opened.
+        StoreError: another process holds it, or the file cannot be opened or written.
     """
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not take(descriptor):
+                holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+                raise StoreError(f"{holder or 'another process'} is writing to episode store {file.parent}")
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
     except OSError as error:
         raise StoreError(f"cannot lock episode store {file.parent}: {error}") from None
-    if not take(descriptor):
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-        os.close(descriptor)
-        raise StoreError(f"{holder or 'another process'} is writing to episode store {file.parent}")
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
     return descriptor
 
 

@@ -31,15 +31,14 @@ from pyarrow import compute
 from ..errors import StoreError
 from .columns import contradictions, from_table, text_in, to_table
 from .episode import Episode
-from .learner_records import record_files
 from .locks import acquire
 from .store_files import DISCARDED as DISCARDED
-from .store_files import FILES, UNFINISHED, read_table, refuse_to_replace
+from .store_files import KIND, UNFINISHED, read_table, refuse_to_replace, remove_files
 from .store_files import LOCK as LOCK
 from .store_files import MANIFEST as MANIFEST
 from .store_files import TEXT_INDEX as TEXT_INDEX
+from .store_files import parts as parts
 
-KIND = "turnwise.episodes"
 VERSION = 4
 READABLE = (2, 3, 4)
 """Version 2 had maps, which Hugging Face ``datasets`` cannot read. Until version 3 every turn limit truncated. An older
@@ -63,7 +62,7 @@ class EpisodeStore:
             episodes do not wait for ``flush_every`` of them.
         run: description of the run (environment, seed, policy, …), JSON-able. An existing store must agree.
         overwrite: whether to remove an existing store's files, whatever run they belong to. A damaged store is
-            replaced as well, unless its folder also holds files that no store has.
+            replaced as well, unless its folder also holds another program's files.
 
     Raises:
         StoreError: the folder is something else, is damaged, belongs to another run, cannot be read or written, or
@@ -85,12 +84,11 @@ class EpisodeStore:
         self._waiting_since = 0.0
         self._pending: list[pa.Table] = []
         self._lock: int | None = None
-        _made(self.path, replaced=overwrite)
+        _create_folder(self.path, replace=overwrite)
         self._lock = acquire(self.path / LOCK)
         try:
             if overwrite:
-                for file in (*parts(self.path), *record_files(self.path), *(self.path / name for name in FILES)):
-                    file.unlink(missing_ok=True)
+                remove_files(self.path)
             self.run = _agreed(self.path, run)
             _convert(self.path)
             (self.path / UNFINISHED).unlink(missing_ok=True)
@@ -202,7 +200,7 @@ def exclusive(path: Path) -> Iterator[None]:
     Raises:
         StoreError: the folder is something else, cannot be replaced, or another process writes to it.
     """
-    _made(path, replaced=True)
+    _create_folder(path, replace=True)
     lock = acquire(path / LOCK)
     try:
         yield
@@ -241,22 +239,17 @@ def contradicted(path: Path | str) -> Iterator[tuple[str, str, Any, Any]]:
     return (found for part in parts(Path(path)) for found in contradictions(read_table(part)))
 
 
-def parts(path: Path) -> list[Path]:
-    """Return the Parquet files of a store, oldest first."""
-    return sorted(path.glob("part-[0-9]*.parquet"))
-
-
-def _made(path: Path, *, replaced: bool = False) -> None:
+def _create_folder(path: Path, *, replace: bool = False) -> None:
     """Create the folder, and refuse one that is neither new nor a store.
 
     Args:
         path: folder of the store.
-        replaced: whether the store's files are to be removed, so that it may be damaged.
+        replace: whether the store's files are to be removed, so that it may be damaged.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
         there = sorted(path.iterdir())
-        if replaced:
+        if replace:
             refuse_to_replace(path, there, lambda: _manifest(path))
         elif any(each.name not in (LOCK, f"{MANIFEST}.new") for each in there):
             _manifest(path)

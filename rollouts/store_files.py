@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from .annotations import ANNOTATIONS
 from .learner_records import UNFINISHED as UNFINISHED_RECORDS
 from .schema import SCHEMA, up_to_date
 
+KIND = "turnwise.episodes"
+"""Kind of a store's manifest."""
 MANIFEST = "_manifest.json"
 LOCK = "_lock"
 UNFINISHED = "_writing.parquet"
@@ -22,8 +25,21 @@ TEXT_INDEX = "_texts.index"
 """Name of the index of texts that ``turnwise view --index`` keeps beside the parts."""
 FILES = (MANIFEST, f"{MANIFEST}.new", UNFINISHED, DISCARDED, ANNOTATIONS, TEXT_INDEX, UNFINISHED_RECORDS)
 """Names of a store's files beside its lock, its parts and the learner's numbers."""
-OWN = re.compile(rf"part-\d{{6,}}\.parquet|_learner-\d+-\d+\.parquet|{LOCK}|{'|'.join(map(re.escape, FILES))}")
-"""Pattern of the names of a store's files."""
+PART = re.compile(r"part-[0-9]{6,}\.parquet")
+OWN = re.compile(rf"{PART.pattern}|_learner-[0-9]+-[0-9]+\.parquet|{LOCK}|{'|'.join(map(re.escape, FILES))}")
+"""Pattern of the names of a store's files. Other programs write names that differ little from them."""
+
+
+def parts(path: Path) -> list[Path]:
+    """Return the Parquet files of a store, oldest first."""
+    return sorted(each for each in path.glob("part-*.parquet") if PART.fullmatch(each.name))
+
+
+def remove_files(path: Path) -> None:
+    """Remove a store's files except its lock, and no other; the episodes first."""
+    for file in sorted(path.iterdir(), reverse=True):
+        if OWN.fullmatch(file.name) and file.name != LOCK:
+            file.unlink(missing_ok=True)
 
 
 def refuse_to_replace(path: Path, there: list[Path], read: Callable[[], object]) -> None:
@@ -35,7 +51,8 @@ def refuse_to_replace(path: Path, there: list[Path], read: Callable[[], object])
         read: reads the store's manifest, and raises ``StoreError`` if it cannot.
 
     Raises:
-        StoreError: a file of the store is a folder; or there is no readable manifest, and other files, or no part.
+        StoreError: a file of the store is a folder; or the manifest cannot be read, and there is another program's file
+            or no part.
     """
     for each in there:
         if OWN.fullmatch(each.name) and each.is_dir():
@@ -45,11 +62,29 @@ def refuse_to_replace(path: Path, there: list[Path], read: Callable[[], object])
     try:
         read()
     except StoreError as error:
-        others = [each.name for each in there if not OWN.fullmatch(each.name)]
-        if others:
-            raise StoreError(f"{error}; it is not replaced, since {others[0]} is not a file of a store") from None
+        if foreign := _foreign(path, there):
+            raise StoreError(f"{error}; it is not replaced, since {foreign} is not a file of a store") from None
         if not any(each.name == MANIFEST or each.suffix == ".parquet" for each in there):
             raise
+
+
+def _foreign(path: Path, there: list[Path]) -> str | None:
+    """Return the name of a file that is not a store's, by its name or by what it holds; a damaged one may be."""
+    for each in there:
+        if not OWN.fullmatch(each.name):
+            return each.name
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+    except (OSError, ValueError):
+        return next((part.name for part in parts(path) if _has_other_columns(part)), None)
+    return None if isinstance(manifest, dict) and manifest.get("kind") == KIND else MANIFEST
+
+
+def _has_other_columns(part: Path) -> bool:
+    try:
+        return not {"episode_id", "turns"} <= set(pq.read_schema(part).names)
+    except (OSError, pa.ArrowException):
+        return False
 
 
 def read_table(part: Path, columns: list[str] | None = None) -> pa.Table:

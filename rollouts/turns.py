@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..agents.agent import Closable, Decision, PromptReader, Session
-from ..envs.messages import Observation
+from ..envs.messages import Observation, bounded
 from ..logs import without_secrets
 from ..tasks.score import Score
 from .episode import Turn
@@ -16,10 +16,13 @@ TYPED = frozenset(("score", "success", "obs_key"))
 
 
 def recorded(observation: Observation, decision: Decision, reward: float) -> Turn:
-    """Return the turn for a decision on an observation, before its result is known."""
+    """Return the turn for a decision on an observation, before its result is known.
+
+    Its action is the one that the environment reads: a deeper one could be neither stored nor sent between processes.
+    """
     return Turn(
         observation,
-        decision.action,
+        bounded(decision.action),
         reward,
         prompt_ids=decision.prompt_ids,
         action_ids=decision.action_ids,

@@ -24,6 +24,8 @@ from .stream import attach
 
 RUNTIME = "TURNWISE_{}_RUNTIME"
 """Environment variable of a backend: the runtime of the engine that runs containers, e.g. ``runsc``."""
+IMAGE_IS_GONE = ("no such image", "image not known")
+"""Parts of the answers of Docker and Podman to a request for a container of an image that they do not have."""
 LOOKS = 0.2
 """Seconds between two searches for leftovers of dead owners: the engine may still be handling their requests."""
 
@@ -72,7 +74,7 @@ class DockerBackend(RunnerBackend):
         try:
             return await self._started(spec, await self._image(spec))
         except SandboxError as error:
-            if "No such image" not in str(error):
+            if not any(part in str(error).lower() for part in IMAGE_IS_GONE):
                 raise
             self._images.forget()  # another process removed it since
             return await self._started(spec, await self._image(spec))

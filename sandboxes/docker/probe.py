@@ -26,17 +26,18 @@ def capabilities(api: APIClient, where: str, name: str, runtime: str | None) -> 
         name: name of the backend.
         runtime: container runtime (default: the engine's own).
     """
-    info: dict[str, Any] = api.info()
     version: dict[str, Any] = api.version()
-    runs = runtime or str(info.get("DefaultRuntime", "runc"))
     is_podman = any("podman" in str(part.get("Name")).lower() for part in version.get("Components") or ())
     if is_podman != (name == "podman"):
         there = "podman" if is_podman else "docker"
         return unavailable(name, f"the engine at {where} is {there}, which has a sandbox backend of its own: {there}")
+    if tuple(int(part) for part in str(version["ApiVersion"]).split(".")) < OLDEST:
+        has, needed = version["ApiVersion"], ".".join(map(str, OLDEST))
+        return unavailable(name, f"{name} {version['Version']} is too old: its API is {has}, and {needed} is needed")
+    info: dict[str, Any] = api.info()  # Podman's client asks for more than a Docker engine has
     if info.get("OSType") != "linux":
         return unavailable(name, f"the engine runs {info.get('OSType')} containers; sandboxes need Linux")
-    if tuple(int(part) for part in str(version["ApiVersion"]).split(".")) < OLDEST:
-        return unavailable(name, f"docker {version['Version']} is too old: 19.03 or newer is needed")
+    runs = runtime or str(info.get("DefaultRuntime", "runc"))
     known = info.get("Runtimes") or {}
     if runtime and runtime not in known:
         return unavailable(name, f"the engine has no runtime {runtime!r}: it has {', '.join(sorted(known))}")

@@ -34,13 +34,15 @@ class PodmanClient(APIClient):
             APIError: the engine refused.
         """
         del name, platform
-        return self._podman(self.post(f"{self.base_url}/{API}/containers/create", json=podman_config(config)))
+        return self._podman(
+            self.post(f"{self.base_url}/{API}/containers/create", json=podman_config(config), timeout=self.timeout)
+        )
 
     def info(self) -> dict[str, Any]:
         """Return Docker's report, with what Podman can enforce: without root it has only the controllers that it was
         given, and Docker's report is about the machine.
         """
-        host = self._podman(self.get(f"{self.base_url}/{API}/info"))["host"]
+        host = self._podman(self.get(f"{self.base_url}/{API}/info", timeout=self.timeout))["host"]
         found: dict[str, Any] = super().info()
         controllers = set(host.get("cgroupControllers") or ())
         limited = {flag: bool(found.get(flag)) and name in controllers for flag, name in COUNTED.items()}

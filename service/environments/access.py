@@ -50,8 +50,8 @@ class Access:
 
     @property
     def clients(self) -> int:
-        """Number of clients that it tells apart."""
-        return max(1, len(self._tokens)) + (self._operator is not None)
+        """Number of clients that it tells apart, beside the operator."""
+        return max(1, len(self._tokens))
 
     def client(self, headers: Mapping[str, str]) -> Client | None:
         """Return the client who sent these headers, or ``None`` for an unknown one."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 from typing import Any, TypeVar, cast
 
 from ...envs.messages import Action
-from ...envs.remote.frames import action_to_json, encode
+from ...envs.remote.frames import action_to_json
 from ...errors import EnvironmentFailedError, RequestError, TurnwiseError, UsageError
 from ...logs import event
 
@@ -42,6 +43,10 @@ def digest_of(action: Action) -> tuple[bytes, int]:
     """Return a digest of an action, by which to recognize it however long it is, and its size in bytes."""
     encoded = encode(action_to_json(action)).encode()
     return hashlib.sha256(encoded).digest(), len(encoded)
+def digest_of(action: Action) -> bytes:
+    """Return a digest of an action: enough to recognize it, and short however long the action is."""
+    text = json.dumps(action_to_json(action), sort_keys=True)  # a retry may have its arguments in another order
+    return hashlib.sha256(text.encode()).digest()
 
 
 def ended() -> RequestError:

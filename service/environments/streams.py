@@ -25,8 +25,8 @@ class Streams:
     def check(self, client: str, session: str) -> None:
         """Check that another stream fits.
 
-        With several clients, each may have as many streams as it leaves free: one alone half of them, two a third
-        each. So there is always one left for the next client.
+        With several clients, each may have as many streams as it leaves free. So each one that takes all it can
+        leaves half of what it found: of 256 streams there is one for each of the first nine such clients.
 
         Raises:
             RequestError: the session, or the client, has too many streams.

@@ -55,6 +55,15 @@ def test_intervals_of_a_mean_over_seeds_cover_it(numbers: Any, seeds: int) -> No
     assert 0.93 < coverage(3.0, lambda rng: numbers.over_seeds(rng.normal(3.0, 2.0, seeds).tolist())) < 0.97
 
 
+def test_an_interval_stays_where_values_can_be(numbers: Any) -> None:
+    solved = [0.0, 0.0, 0.1, 0.1, 0.45]
+    free, share = numbers.over_seeds(solved), numbers.over_seeds(solved, 0, 1)
+    assert free.low < 0
+    assert (share.value, share.low, share.high) == (free.value, 0, free.high)
+    assert numbers.over_seeds([0.5, 1.0, 1.0, 1.0, 1.0], 0, 1).high == 1
+    assert numbers.over_seeds([-0.1, *solved], 0, 1).low == -0.1, "a value below the lowest one is not hidden"
+
+
 @pytest.mark.parametrize("seeds", [5, 7, 10, 20])
 def test_intervals_of_a_median_over_seeds_cover_it(numbers: Any, seeds: int) -> None:
     """Also of skewed episodes: order statistics do not care."""

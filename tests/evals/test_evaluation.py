@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
@@ -273,7 +275,10 @@ def test_a_damaged_store_is_replaced_and_not_resumed(tmp_path: Path) -> None:
     assert run_evaluation(config(n=2), OracleAgent(), store=path, env=OneDoor, overwrite=True).scored == 2
 
 
-@pytest.mark.parametrize("manifest", [b"{torn", b"", b"\xff\xfe\x00", b"[]", b'{"kind": "x", "version": 99}', None])
+NEWER = b'{"kind": "turnwise.episodes", "version": 99}'
+
+
+@pytest.mark.parametrize("manifest", [b"{torn", b"", b"\xff\xfe\x00", NEWER, None])
 def test_a_store_with_a_damaged_manifest_is_replaced(tmp_path: Path, manifest: bytes | None) -> None:
     run_evaluation(config(n=2), OracleAgent(), store=tmp_path / "played", env=OneDoor)
     path = tmp_path / "played" / MANIFEST
@@ -285,6 +290,15 @@ def test_a_store_with_a_damaged_manifest_is_replaced(tmp_path: Path, manifest: b
     assert (again.scored, len(load_episodes(path.parent))) == (2, 2)
 
 
+def prices() -> str:
+    """Return the bytes of a Parquet file of another program, as Latin-1."""
+    pq.write_table(pa.table({"price": [1, 2]}), sink := io.BytesIO())
+    return sink.getvalue().decode("latin-1")
+
+
+PRICES = prices()
+
+
 @pytest.mark.parametrize(
     ("files", "says"),
     [
@@ -292,12 +306,16 @@ def test_a_store_with_a_damaged_manifest_is_replaced(tmp_path: Path, manifest: b
         ({"part-00000-1a2b.snappy.parquet": "x"}, "not replaced, since part-00000-1a2b.snappy.parquet is not"),
         ({"annotations.jsonl": "x"}, "is not an episode store"),
         ({"_manifest.json": "{torn", "part-000000.parquet": None}, "part-000000.parquet is a folder"),
+        ({"part-000000.parquet": "torn", "part-000001.parquet": PRICES}, "since part-000001.parquet is not a file of"),
+        ({"_manifest.json": "{torn", "part-000000.parquet": PRICES}, "since part-000000.parquet is not a file of"),
+        ({"_manifest.json": '{"kind": "acme"}', "part-000000.parquet": "x"}, "since _manifest.json is not a file of"),
+        ({"_manifest.json": "[]"}, "since _manifest.json is not a file of a store"),
         ({"_lock": None}, "_lock is a folder"),
     ],
 )
 def test_overwriting_removes_nothing_of_other_programs(tmp_path: Path, files: dict[str, str | None], says: str) -> None:
     for name, text in files.items():
-        (tmp_path / name).mkdir() if text is None else (tmp_path / name).write_text(text)
+        (tmp_path / name).mkdir() if text is None else (tmp_path / name).write_bytes(text.encode("latin-1"))
     before = contents(tmp_path)
     for refused in (check_evaluation, lambda *a, **k: run_evaluation(a[0], OracleAgent(), **k)):
         with pytest.raises(StoreError, match=says):

@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnwise as tw
+from turnwise.agents.agent import Decision
 from turnwise.envs.messages import Message, Observation, TextPart
 from turnwise.errors import ContractError
+from turnwise.rollouts.columns import from_table, to_table
 from turnwise.rollouts.episode import Episode, Fork, Outcome, Turn
 from turnwise.rollouts.packed import pack, unpack
+from turnwise.rollouts.turns import recorded
 
 ids = st.lists(st.integers(0, 2**40), max_size=6).map(tuple)
 said = Observation((Message("user", (TextPart("x \ud800"),)),))
@@ -98,3 +101,15 @@ def test_packed_ids_are_smaller_than_pickled_ones() -> None:
     long = conversation(40, full=True)
 
     assert 3 * len(pack([long])) < len(pickle.dumps(long))
+
+
+def test_an_action_nested_too_deeply_is_recorded_as_the_environment_reads_it() -> None:
+    """One that Python can parse, but neither pickle nor write, would stop the run."""
+    nested: list[Any] = []
+    for _ in range(700):
+        nested = [nested]
+    turn = recorded(said, Decision(tw.Action(tool_calls=(tw.ToolCall("f", {"x": nested}),))), 0.0)
+    assert "nested too deeply" in str(turn.action.problem)
+    (back,) = unpack(pack([episode((turn,))]))
+    assert back.turns == (turn,)
+    assert list(from_table(to_table(back))) == [back]

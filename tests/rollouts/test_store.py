@@ -365,6 +365,24 @@ def test_a_wrong_manifest_is_told(tmp_path: Path, text: str, message: str) -> No
         one_line(caught)
 
 
+def test_parts_of_other_programs_are_neither_read_nor_removed(tmp_path: Path) -> None:
+    write(tmp_path / "s", episodes := sample(1))
+    spark = tmp_path / "s" / "part-00000-8f.c000.snappy.parquet"
+    pq.write_table(pa.table({"price": [1]}), spark)
+    assert load_episodes(tmp_path / "s") == episodes
+    write(tmp_path / "s", episodes, overwrite=True)
+    assert pq.read_table(spark).to_pydict() == {"price": [1]}, "--overwrite removes the store's own files"
+
+
+def test_a_lock_that_cannot_be_written_is_one_line_and_leaves_no_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "_lock").symlink_to("/dev/full")
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(StoreError, match=f"cannot lock episode store {tmp_path}") as caught:
+        EpisodeStore(tmp_path)
+    one_line(caught)
+    assert os.listdir("/proc/self/fd") == before
+
+
 @pytest.mark.parametrize("damage", ["cut", "garbage", "empty", "middle", "foreign"])
 def test_a_damaged_part_is_named(tmp_path: Path, damage: str) -> None:
     write(tmp_path / "s", sample(4), flush_every=2)

@@ -15,10 +15,12 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+import turnwise as tw
 from turnwise.envs.remote.frames import PATH
 from turnwise.errors import UsageError
 from turnwise.rollouts.pool import EnvPool
 from turnwise.service.environments.access import Access
+from turnwise.service.environments.calls import digest_of
 from turnwise.service.environments.latest import Latest
 from turnwise.service.environments.server import EnvironmentServer
 
@@ -75,6 +77,14 @@ def test_a_step_acts_once(server: Any) -> None:
         assert client.ask("step", episode, turn=2, action=act("add"))["kind"] == "conflict"
         assert client.ask("step", episode, turn=-1, action=act("add"))["kind"] == "conflict"
         assert text_of(client.ask("step", episode, turn=1, action=act("add"))) == "total 2"
+
+
+def test_an_action_is_the_same_in_any_order_of_its_arguments() -> None:
+    one, other, another = (
+        tw.Action(tool_calls=(tw.ToolCall("f", arguments),))
+        for arguments in ({"x": 1, "y": {"a": 1, "b": 2}}, {"y": {"b": 2, "a": 1}, "x": 1}, {"x": 2, "y": {}})
+    )
+    assert digest_of(one) == digest_of(other) != digest_of(another)
 
 
 def test_a_step_in_flight_is_joined_and_not_repeated(server: Any) -> None:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -26,8 +27,10 @@ import turnwise as tw
 from turnwise.envs.messages import Action
 from turnwise.errors import RequestError
 from turnwise.service.environments import ors, ors_routes, task_lists
+from turnwise.service.environments.access import Access
 from turnwise.service.environments.catalog import Catalog
 from turnwise.service.environments.settings import ServeConfig
+from turnwise.service.environments.streams import Streams
 from turnwise.tasks.spec import TaskSpec
 
 from .environment_servers import ID, OTHER, TOKEN, Raw, Tally, serving
@@ -433,6 +436,19 @@ def test_bytes_of_calls_that_wait_in_one_session_are_bounded() -> None:
             turns = [events_in(each.read().decode())[0][1] for each in streams]
             assert turns == [str(5 * round + turn) for turn in range(5)], "what fits has its turn, and then leaves room"
         session.post("/delete")
+def test_the_operator_takes_no_share_of_a_single_client() -> None:
+    """And each of several clients that take all they can leaves half of what it found."""
+    key, token = "o" * 16, "t" * 16
+    assert [Access(tokens, key).clients for tokens in ([], [token], [token, "u" * 16])] == [1, 1, 2]
+    streams, taken = Streams(256, 256, alone=False), list[int]()
+    for client in map(str, range(10)):
+        taken.append(0)
+        with contextlib.suppress(RequestError):
+            while True:
+                streams.check(client, client)
+                streams.take(client, client)
+                taken[-1] += 1
+    assert taken == [128, 64, 32, 16, 8, 4, 2, 1, 1, 0]
 
 
 def test_arguments_nested_too_deeply_are_a_turn(client: httpx.Client) -> None:

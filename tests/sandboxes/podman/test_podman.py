@@ -1,20 +1,25 @@
-"""The translation of a container's confinement for Podman, the search for its service, and what it reports."""
+"""The translation of a container's confinement for Podman, the search for its service, and its answers."""
 
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 from socket import AF_UNIX, socket
+from threading import Event
 from typing import Any
 
 import pytest
+import requests
 
-from turnwise.errors import SandboxUnavailableError
+from turnwise.errors import SandboxError, SandboxUnavailableError
 from turnwise.sandboxes.docker.config import USERS, container_config
+from turnwise.sandboxes.docker.prepare import Prepared
 from turnwise.sandboxes.docker.probe import capabilities
 from turnwise.sandboxes.podman.backend import PodmanBackend
 from turnwise.sandboxes.podman.config import podman_config
-from turnwise.sandboxes.podman.engine import address
+from turnwise.sandboxes.podman.engine import address, connect
 from turnwise.sandboxes.spec import MIB, Limits, Mount, SandboxSpec
+
+from .stand_in import DOCKER, PODMAN, stand_in
 
 
 def docker(spec: SandboxSpec, **more: Any) -> dict[str, Any]:
@@ -88,14 +93,14 @@ async def test_where_no_service_answers_it_is_said_how_to_start_one(tmp_path: Pa
 class Reporting:
     """An engine that reports these components."""
 
-    def __init__(self, *components: str) -> None:
-        self.components = components
+    def __init__(self, *components: str, api: str = "1.41") -> None:
+        self.components, self.api = components, api
 
     def info(self) -> dict[str, Any]:
         return {"OSType": "linux", "Runtimes": {"runc": {}}, "DefaultRuntime": "runc"}
 
     def version(self) -> dict[str, Any]:
-        return {"Version": "1", "ApiVersion": "1.41", "Components": [{"Name": each} for each in self.components]}
+        return {"Version": "1", "ApiVersion": self.api, "Components": [{"Name": each} for each in self.components]}
 
 
 @pytest.mark.parametrize(("name", "right"), [("docker", False), ("podman", True)])
@@ -105,3 +110,53 @@ def test_an_engine_of_the_other_product_is_refused(name: str, right: bool) -> No
     assert found.available == right
     other: Any = Reporting("Engine", "containerd")
     assert capabilities(other, "unix:///there", name, None).available != right
+
+
+@pytest.mark.parametrize(("name", "component"), [("docker", "Engine"), ("podman", "Podman Engine")])
+def test_an_engine_that_is_too_old_is_named(name: str, component: str) -> None:
+    engine: Any = Reporting(component, api="1.24")
+    assert capabilities(engine, "unix:///there", name, None).why.startswith(f"{name} 1 is too old: its API is 1.24")
+
+
+async def test_a_docker_engine_at_podmans_address_is_refused(tmp_path: Path) -> None:
+    """It answers Podman's own requests with "not found", which says less."""
+    with stand_in(tmp_path, lambda path: (200, DOCKER) if path.endswith("version") else (404, {"message": "x"})) as at:
+        backend = PodmanBackend(engine=at)
+        found = await backend.probe()
+        await backend.close()
+    assert f"the engine at {at} is docker" in found.why
+
+
+def test_a_service_that_stops_answering_is_not_waited_for(tmp_path: Path) -> None:
+    over = Event()
+
+    def answer(path: str) -> tuple[int, Any]:
+        if "libpod" in path:
+            over.wait(3)
+        return 200, PODMAN
+
+    with stand_in(tmp_path, answer) as at:
+        api: Any = connect(at)
+        api.timeout = 0.1
+        for call in (api.info, lambda: api.create_container_from_config(docker(SandboxSpec()))):
+            with pytest.raises(requests.Timeout):
+                call()
+        over.set()
+        api.close()
+
+
+@pytest.mark.parametrize("said", ["image not known", "no such image: sha256:1: image not known", "no space left"])
+async def test_an_image_that_somebody_removed_is_looked_up_again(tmp_path: Path, said: str) -> None:
+    class Prepares(PodmanBackend):
+        times = 0
+
+        async def _image(self, spec: SandboxSpec) -> Prepared:
+            self.times += 1
+            return Prepared("sha256:1", ())
+
+    with stand_in(tmp_path, lambda path: (404, {"message": said}) if "create" in path else (200, PODMAN)) as at:
+        backend = Prepares(engine=at)
+        with pytest.raises(SandboxError, match=said):
+            await backend.start_runner(SandboxSpec())
+        await backend.close()
+    assert backend.times == (2 if "image" in said else 1)
