@@ -26,7 +26,7 @@ from ..child_command import child_command
 
 GRACE = 5.0
 """Seconds in which a child may end itself before it is killed."""
-MOST_SECONDS = 90.0
+MOST_SECONDS = 110.0
 """Seconds without an answer after which a child is killed: it plays one game at a time, and the others wait."""
 ERRORS, LAST_BYTES = "stderr", 2000
 """File in the folder of a child with its standard error, and the bytes at its end that an error quotes from."""
@@ -109,7 +109,7 @@ class _Child:
             call = json.dumps([game, verb, arguments])
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"the game's {verb} takes only values that JSON has: {error}") from None
-        self._check_usable()  # before the lock, which a fork of this process may have copied while it was held
+        self._check_usable()  # before the lock, since a fork of this process may have copied it locked
         with self._turn:
             self._check_usable()
             closed, self._closed = self._closed, []
