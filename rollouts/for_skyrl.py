@@ -5,14 +5,13 @@ The environment writes the prompt. Each reply of the model is an action, and eac
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..agents.parsers import AUTO, parser_for
-from ..envs.registry import make
+from ..agents.parsers import AUTO
 from ..errors import UsageError
-from .text_episode import TextEpisode, first_messages, task_of_row
+from .text_episode import TextEpisode, ThreadedEpisode, checked_env, first_messages, task_of_row
 
 
 def skyrl_env(id: str, *, parser: str = AUTO, **kwargs: Any) -> type[Any]:
@@ -35,73 +34,40 @@ def skyrl_env(id: str, *, parser: str = AUTO, **kwargs: Any) -> type[Any]:
         from skyrl_gym.envs.base_text_env import BaseTextEnv
     except ModuleNotFoundError:
         raise UsageError("skyrl_env needs SkyRL-Gym: pip install skyrl-gym==0.4.0") from None
-    env = make(id, **kwargs)
-    try:
-        parser_for(parser, [tool.to_json() for tool in env.tools])
-        about, limit = type(env.unwrapped).__doc__, env.get_wrapper_attr("max_turns")
-    finally:
-        env.close()
+    with checked_env(id, kwargs, parser) as env:
+        about = type(env.unwrapped).__doc__
 
     class Environment(BaseTextEnv):  # type: ignore[misc]
         def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
             super().__init__()
             row = extras or {}
-            self.max_turns = min(int(row.get("max_turns") or limit), limit)
+            self.max_turns = int(row.get("max_turns") or sys.maxsize)  # the environment ends by itself
             self._task = task_of_row(row)
-            self._played = _Played(TextEpisode(id, kwargs, parser))
+            self._play = ThreadedEpisode(TextEpisode(id, kwargs, parser))
 
         def init(self, prompt: list[dict[str, str]]) -> tuple[list[dict[str, str]], dict[str, Any]]:
-            system, said = self._played.call("start", self._task)
+            system, said = self._play.submit("start", self._task).result()
             return first_messages(prompt, system, said), {}
 
         def step(self, action: str) -> dict[str, Any]:
-            stepped = self._played.step(action, self.max_turns)
-            self.turns = self._played.turns
-            return stepped
+            episode, before = self._play.episode, self.turns
+            said = self._play.submit("answer", action).result()
+            self.turns, over = episode.turns, episode.over
+            if not over and self.turns >= self.max_turns:
+                self._play.submit("give_up").result()
+            metadata = {"turn": self.turns, **episode.ended}
+            if episode.over and not over:
+                metadata |= {"terminated": False, "truncated": True}
+            observations = [] if episode.over else [{"role": "user", "content": said}]
+            reward = sum(episode.rewards[before:])
+            return {"observations": observations, "reward": reward, "done": episode.over, "metadata": metadata}
 
         def get_metrics(self) -> dict[str, Any]:
-            return {"success": bool(self._played.episode.ended.get("success")), "turns": self._played.turns}
+            return {"success": bool(self._play.episode.ended.get("success")), "turns": self.turns}
 
         def close(self) -> None:
-            self._played.close()
+            self._play.close().result()
 
     Environment.__name__ = Environment.__qualname__ = id.rpartition("/")[2].partition("-")[0]
     Environment.__doc__ = about
     return Environment
-
-
-class _Played:
-    """An episode in a thread of its own: SkyRL calls from several, and a browser or a database wants one.
-
-    Args:
-        episode: the episode.
-    """
-
-    def __init__(self, episode: TextEpisode) -> None:
-        self.episode, self.turns, self._closed = episode, 0, False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-skyrl")
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the episode in its thread."""
-        return self._thread.submit(getattr(self.episode, method), *arguments).result()
-
-    def step(self, action: str, max_turns: int) -> dict[str, Any]:
-        """Return SkyRL's step for a reply of the model."""
-        before, said = self.episode.total, self.call("answer", action)
-        self.turns, over = self.episode.turns, self.episode.over
-        if not over and self.turns >= max_turns:
-            self.call("give_up")
-        done = self.episode.over
-        metadata = {"turn": self.turns, **self.episode.ended}
-        if done and not over:
-            metadata |= {"terminated": False, "truncated": True}
-        observations = [] if done else [{"role": "user", "content": said}]
-        reward = self.episode.total - before
-        return {"observations": observations, "reward": reward, "done": done, "metadata": metadata}
-
-    def close(self) -> None:
-        """Close the environment, once."""
-        if not self._closed:
-            self._closed = True
-            self.call("close")
-            self._thread.shutdown(wait=False)

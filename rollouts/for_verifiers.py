@@ -8,15 +8,15 @@ the model is an action.
 from __future__ import annotations
 
 import itertools
+from asyncio import wrap_future
 from collections.abc import Iterator
 from typing import Any
 
-from ..agents.parsers import AUTO, parser_for
-from ..envs.registry import make
+from ..agents.parsers import AUTO
 from ..errors import UsageError
 from ..tasks.family import TaskFamily
 from ..tasks.spec import Split, TaskSpec
-from .text_episode import TextEpisode, ThreadedEpisode
+from .text_episode import TextEpisode, ThreadedEpisode, checked_env
 
 REWARD = "turnwise"
 """Name of the reward in a trace."""
@@ -28,13 +28,9 @@ def _family(
     """Return the family of an environment, for which all arguments fit."""
     if count is not None and count < 1:
         raise UsageError(f"count is {count}; it must be at least 1")
-    env = make(id, **kwargs)
-    try:
+    with checked_env(id, kwargs, parser) as env:
         family = env.tasks()
         family.spec(0, split=split, level=family.usual[0] if level is None else level)
-        parser_for(parser, [tool.to_json() for tool in env.tools])
-    finally:
-        env.close()
     return family
 
 
@@ -100,12 +96,12 @@ def verifiers_taskset(
 async def _run(play: ThreadedEpisode, task: Any, player: Any) -> None:
     """Play an episode, and record its reward unless the player failed."""
     try:
-        system, said = await play.start(TaskSpec.from_json(task.data.spec))
+        system, said = await wrap_future(play.submit("start", TaskSpec.from_json(task.data.spec)))
         own = "\n\n".join(text for text in (system, task.data.system_prompt) if text)
         async with player.interaction(task.with_data(system_prompt=own or None)) as interaction:
             segment = await interaction.turn(said)
             while not segment.terminated:
-                said = await play.answer(segment.last_reply)
+                said = await wrap_future(play.submit("answer", segment.last_reply))
                 if play.episode.over:
                     break
                 segment = await interaction.turn(said)
@@ -113,9 +109,9 @@ async def _run(play: ThreadedEpisode, task: Any, player: Any) -> None:
         if trace.errors:
             return  # a failure of the model's server is not a zero
         turns = play.episode.turns
-        await play.give_up()
+        await wrap_future(play.submit("give_up"))
         trace.record_reward(REWARD, play.episode.total)
         trace.record_metrics({"success": play.episode.ended["success"], "turns": turns})
         trace.info[REWARD] = {**play.episode.ended, "task": task.data.spec}
     finally:
-        await play.close()
+        await wrap_future(play.close())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from ..agents.parsers import ActionParser, parser_for
@@ -29,9 +29,21 @@ class TextEpisode:
         self._id, self._kwargs, self._parser = id, kwargs, parser
         self._env: TurnEnv | None = None
         self._reader: ActionParser | None = None
-        self.total, self.turns, self.over = 0.0, 0, False
+        self.over = False
+        self.rewards: list[float] = []
+        """Reward of each turn."""
         self.ended: dict[str, Any] = {}
         """How the episode ended: ``terminated``, ``truncated`` and ``success``."""
+
+    @property
+    def total(self) -> float:
+        """Sum of the rewards."""
+        return sum(self.rewards)
+
+    @property
+    def turns(self) -> int:
+        """Number of turns so far."""
+        return len(self.rewards)
 
     def start(self, task: TaskSpec) -> tuple[str, str]:
         """Start the episode; return the system message, with the tools described in it, and the first user message."""
@@ -52,7 +64,8 @@ class TextEpisode:
             raise UsageError("the episode has ended; start another one")
         action = self._reader.parse(reply) if reply else Action("")
         observation, reward, terminated, truncated, info = self._env.step(action)
-        self.total, self.turns, self.over = self.total + reward, self.turns + 1, terminated or truncated
+        self.rewards.append(reward)
+        self.over = terminated or truncated
         if self.over:
             self.ended = {"terminated": terminated, "truncated": truncated, "success": bool(info.get("success"))}
         return _text(observation.messages)
@@ -69,7 +82,8 @@ class TextEpisode:
 
 
 class ThreadedEpisode:
-    """An episode in a thread of its own, for event loops: a browser or a database wants one thread.
+    """An episode in a thread of its own: its library calls from several threads or from an event loop, and a browser or
+    database needs one thread.
 
     Args:
         episode: the episode.
@@ -78,28 +92,39 @@ class ThreadedEpisode:
     def __init__(self, episode: TextEpisode) -> None:
         self.episode = episode
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="turnwise-episode")
+        self._closed: Future[Any] | None = None
 
-    async def start(self, task: TaskSpec) -> tuple[str, str]:
-        """Start the episode; return the system message and the first user message."""
-        started: tuple[str, str] = await self._aside(self.episode.start, task)
-        return started
+    def submit(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the episode in its thread."""
+        return self._thread.submit(getattr(self.episode, method), *arguments)
 
-    async def answer(self, reply: str) -> str:
-        """Let a reply act, and return the next user message."""
-        said: str = await self._aside(self.episode.answer, reply)
-        return said
+    def close(self) -> Future[Any]:
+        """Close the environment and its thread; a second call does nothing more."""
+        if self._closed is None:
+            self._closed = self.submit("close")
+            self._thread.shutdown(wait=False)
+        return self._closed
 
-    async def give_up(self) -> None:
-        """Answer with empty messages up to the turn limit, as an agent that says nothing more."""
-        await self._aside(self.episode.give_up)
 
-    async def close(self) -> None:
-        """Close the environment and its thread."""
-        await self._aside(self.episode.close)
-        self._thread.shutdown(wait=False)
+@contextmanager
+def checked_env(id: str, kwargs: Mapping[str, Any], parser: str) -> Iterator[TurnEnv]:
+    """Create an environment for as long as the context lasts.
 
-    async def _aside(self, function: Any, *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+    Args:
+        id: id of the environment.
+        kwargs: constructor arguments of the environment.
+        parser: name of the parser of replies.
+
+    Raises:
+        UsageError: an argument does not fit, or the parser does not fit its tools.
+        UnknownEnvironmentError: there is no such environment.
+    """
+    env = make(id, **kwargs)
+    try:
+        parser_for(parser, [tool.to_json() for tool in env.tools])
+        yield env
+    finally:
+        env.close()
 
 
 def task_of_row(row: Mapping[str, Any]) -> TaskSpec:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import shutil
 import signal
 import socket
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
+
+MOST_ERRORS = 1 << 20
+"""Bytes of standard error beyond which what was written so far is dropped."""
 
 
 class RefusedError(Exception):
@@ -25,40 +30,51 @@ class Game(Protocol):
         """Release what the game holds."""
 
 
-def serve(fd: int, folder: str, make: Callable[[], Game], finish: Callable[[], None] = lambda: None) -> None:
-    """Serve games, which a first call creates, and then end this process.
+def serve(fd: int, folder: str, make: Callable[[], Game]) -> None:
+    """Serve games, which a first call creates, until the pipe closes; then end this process and all that it started.
 
     Args:
         fd: inherited socket, one line of JSON per request and per answer.
         folder: folder of this process, which is removed at the end.
         make: creates a game, which another call starts.
-        finish: releases what all games share.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     tempfile.tempdir = folder  # also of what a package leaves there
+    pipe, requests = socket.socket(fileno=fd), queue.SimpleQueue[bytes]()
+    threading.Thread(target=_read, args=(pipe, requests, folder), daemon=True).start()
     games: dict[int, Game] = {}
-    with socket.socket(fileno=fd) as pipe, pipe.makefile("rb") as requests:
-        for line in requests:
-            request = json.loads(line)
-            for number in request["closed"]:
-                if number in games:
-                    with contextlib.suppress(Exception):
-                        games.pop(number).close()
-            try:
-                number = request["game"]
-                if number not in games:
-                    games[number] = make()
-                answer: dict[str, Any] = {"value": getattr(games[number], request["verb"])(**request["arguments"])}
-            except RefusedError as error:
-                answer = {"refused": str(error)}
-            except Exception as error:
-                answer = {"failed": f"{type(error).__name__}: {error}"}
-            try:
-                pipe.sendall(json.dumps(answer).encode() + b"\n")
-            except OSError:
-                break
-    with contextlib.suppress(Exception):
-        finish()
+    while True:
+        answer = _answer(games, requests.get(), make)
+        if os.fstat(2).st_size > MOST_ERRORS:
+            os.ftruncate(2, 0)
+        with contextlib.suppress(OSError):  # the other thread ends this process
+            pipe.sendall(answer + b"\n")
+
+
+def _read(pipe: socket.socket, requests: queue.SimpleQueue[bytes], folder: str) -> None:
+    """Pass requests on. When there are no more, end this process, whatever a game is doing, and its own children."""
+    with contextlib.suppress(OSError), pipe.makefile("rb") as lines:
+        for line in lines:
+            requests.put(line)
     shutil.rmtree(folder, ignore_errors=True)
-    os._exit(0)  # neither a thread nor a finalizer of the package must keep the process
+    with contextlib.suppress(ProcessLookupError):  # not the leader of a group
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(0)
+
+
+def _answer(games: dict[int, Game], line: bytes, make: Callable[[], Game]) -> bytes:
+    """Return the answer to a request, and close the games that it names."""
+    closed, (number, verb, arguments) = json.loads(line)
+    for each in closed:
+        with contextlib.suppress(Exception):
+            games.pop(each).close()
+    try:
+        if number not in games:
+            games[number] = make()
+        return json.dumps({"value": getattr(games[number], verb)(**arguments)}).encode()
+    except RefusedError as error:
+        answer = {"refused": str(error)}
+    except (Exception, SystemExit) as error:
+        answer = {"failed": f"{type(error).__name__}: {error}"}
+    return json.dumps(answer).encode()

@@ -1,21 +1,24 @@
 """A child process in which a package runs for all environments of this process that play its games.
 
 Whatever the package keeps stays there: global generators, temporary files, processes of its own. The child starts with
-the first game and ends with the last one. It also ends when this process does, even if that is killed: it reads the end
-of its pipe then, and removes its files.
+the first game and ends with the last one. It also ends when this process does, even if that is killed and a game hangs:
+a thread of the child reads the end of its pipe, removes its files, and kills its processes.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 from ...errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
@@ -23,6 +26,10 @@ from ..child_command import child_command
 
 GRACE = 5.0
 """Seconds in which a child may end itself before it is killed."""
+MOST_SECONDS = 110.0
+"""Seconds without an answer after which a child is killed: it plays one game at a time, and the others wait."""
+ERRORS, LAST_BYTES = "stderr", 2000
+"""File in the folder of a child with its standard error, and the bytes at its end that an error quotes from."""
 _running: dict[str, _Child] = {}
 _lock = threading.Lock()
 
@@ -54,9 +61,9 @@ class HostedGame:
         """Call a method of the game, with arguments and an answer that are plain JSON.
 
         Raises:
-            UsageError: the package refuses the arguments.
+            UsageError: the package refuses the arguments, or JSON has no such value.
             EnvironmentFailedError: the method raised.
-            EnvironmentDiedError: the process died.
+            EnvironmentDiedError: the process died, or was killed because it did not answer for ``MOST_SECONDS``.
         """
         return self._child.ask(self._number, verb, arguments)
 
@@ -75,16 +82,17 @@ class _Child:
         self.next_number = 0
         self._closed: list[int] = []
         self._owner, self._turn = os.getpid(), threading.Lock()
-        self._broken = self._stopped = False
+        self._accepts_calls, self._stopped = True, False
         self._folder = tempfile.mkdtemp(prefix="turnwise-games-")
         self._pipe, theirs = socket.socketpair()
-        with theirs:
+        self._pipe.settimeout(MOST_SECONDS)
+        with theirs, Path(self._folder, ERRORS).open("ab") as errors:
             # In a session of its own: Ctrl-C is for this process, which then closes the pipe.
             self._process = subprocess.Popen(
                 child_command(module, theirs.fileno(), self._folder),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=errors,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
@@ -93,28 +101,30 @@ class _Child:
     @property
     def usable(self) -> bool:
         """Whether the process takes calls; one that was started before a fork of this process does not."""
-        return not self._broken and self._owner == os.getpid()
+        return self._accepts_calls and self._owner == os.getpid()
 
     def ask(self, game: int, verb: str, arguments: dict[str, Any]) -> Any:
         """Call a method of a game."""
-        if not self.usable:
-            raise EnvironmentDiedError(
-                "the game's process belongs to another process, or has died; reset starts a new one"
-            )
+        try:
+            call = json.dumps([game, verb, arguments])
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"the game's {verb} takes only values that JSON has: {error}") from None
+        self._check_usable()  # before the lock, since a fork of this process may have copied it locked
         with self._turn:
+            self._check_usable()
             closed, self._closed = self._closed, []
-            request = {"game": game, "verb": verb, "arguments": arguments, "closed": closed}
             try:
-                self._pipe.sendall(json.dumps(request).encode() + b"\n")
-                line = self._answers.readline()
-            except (OSError, ValueError):
-                line = b""
+                self._pipe.sendall(f"[{closed}, {call}]\n".encode())
+                line, problem = self._answers.readline(), "died"
+            except TimeoutError:
+                line, problem = b"", f"was killed, because it gave no answer for {MOST_SECONDS:g} s"
+            except OSError:
+                line, problem = b"", "died"
             except BaseException:
-                self._broken = True  # the next call would read the answer to this one
+                self._accepts_calls = False  # the next call would read the answer to this one
                 raise
-            if not line:
-                self.stop()
-                raise EnvironmentDiedError(f"the game's process died in {verb}")
+            if not line.endswith(b"\n"):
+                raise EnvironmentDiedError(f"the game's process {problem} in {verb}{self.stop()}")
         answer = json.loads(line)
         if "refused" in answer:
             raise UsageError(answer["refused"])
@@ -122,29 +132,47 @@ class _Child:
             raise EnvironmentFailedError(answer["failed"])
         return answer["value"]
 
+    def _check_usable(self) -> None:
+        if not self.usable:
+            raise EnvironmentDiedError(
+                "the game's process belongs to another process, or has died; reset starts a new one"
+            )
+
     def release(self, game: int) -> None:
-        """Let a game go; the child hears of it with the next call. It takes no lock: it also runs in a collection."""
+        """Let a game go; the child learns of it from the next request. Without a lock: it also runs in a collection."""
         self.games.discard(game)
         self._closed.append(game)
 
     def retire(self) -> None:
         """Take no more games: this process is about to end."""
-        self._broken = True
+        self._accepts_calls = False
 
-    def stop(self) -> None:
-        """End the process, and remove its files."""
-        self._broken = True
+    def stop(self) -> str:
+        """End the process with all that it started, remove its files, and return how it ended; see ``_reason``."""
+        self._accepts_calls = False
         if self._owner != os.getpid() or self._stopped:
-            return
+            return ""
         self._stopped = True
-        self._answers.close()
-        self._pipe.close()
+        with contextlib.suppress(OSError):
+            self._pipe.shutdown(socket.SHUT_RDWR)  # also ends a call that waits in another thread
         try:
             self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        self._answers.close()
+        self._pipe.close()
+        reason = self._reason()
         shutil.rmtree(self._folder, ignore_errors=True)
+        return reason
+
+    def _reason(self) -> str:
+        """Return how the process ended, and the last line of its standard error, to append to a message."""
+        text = ""
+        with contextlib.suppress(OSError), Path(self._folder, ERRORS).open("rb") as errors:
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - LAST_BYTES))
+            text = errors.read().decode(errors="replace").strip()
+        return f": exit code {self._process.returncode}" + (f", {text.splitlines()[-1]}" if text else "")
 
 
 def _drop(child: _Child, game: int) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from functools import lru_cache
 from typing import Any
 
 from .peer_child import RefusedError, serve
 
-JAVA = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
-"""Options of Java. Its defaults take a quarter of the machine's memory, and a thread per processor to collect.
+JAVA = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
+"""Options of Java. Its defaults take a quarter of the machine's memory, a thread per processor to collect, and a file
+that stays when it is killed.
 
 The simulator keeps the things of a place in sets ordered by Java's identity hashes, which are random: the same things
 would be listed in another order in each game. With equal hashes the order is that in which they were put there.
@@ -21,28 +21,27 @@ SPLITS = {"train": "getVariationsTrain", "dev": "getVariationsDev"}
 
 def main(fd: int, folder: str) -> None:
     """Serve games of ScienceWorld."""
-    serve(fd, folder, ScienceWorldGame, _stop_java)
+    serve(fd, folder, ScienceWorldGame)
 
 
 @lru_cache(maxsize=1)
 def _gateway() -> Any:
-    """Start Java, which ends when its input closes, and so also when this process is killed."""
+    """Start Java, which ends when its input closes, and so also when this process is killed.
+
+    It listens on a port of this machine, and runs whatever a client asks for: only this process knows the token.
+    """
     gateway: Any = importlib.import_module("py4j.java_gateway")
     constants: Any = importlib.import_module("scienceworld.constants")
-    port, process = gateway.launch_gateway(
-        classpath=constants.JAR_PATH, die_on_exit=True, cwd=constants.BASEPATH, javaopts=list(JAVA), return_proc=True
+    port, token, process = gateway.launch_gateway(
+        classpath=constants.JAR_PATH,
+        die_on_exit=True,
+        cwd=constants.BASEPATH,
+        javaopts=list(JAVA),
+        enable_auth=True,
+        return_proc=True,
     )
-    parameters = gateway.GatewayParameters(auto_field=True, port=port)
+    parameters = gateway.GatewayParameters(auto_field=True, port=port, auth_token=token)
     return gateway.JavaGateway(gateway_parameters=parameters, java_process=process)
-
-
-def _stop_java() -> None:
-    if _gateway.cache_info().currsize:
-        process = _gateway().java_process
-        with contextlib.suppress(Exception):
-            _gateway().shutdown()
-        process.kill()
-        process.wait()
 
 
 def _simulator() -> Any:

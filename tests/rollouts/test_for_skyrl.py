@@ -117,6 +117,31 @@ def test_skyrls_own_turn_limit_judges_the_world(Env: Any) -> None:
     env.close()
 
 
+class Long(tw.TurnEnv):
+    """Play as long as the task says."""
+
+    max_turns = 2
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+        self.max_turns = 12
+        return "Go."
+
+    def act(self, action: tw.Action) -> Any:
+        return tw.running("On.", 0.1)
+
+
+def test_the_limit_is_the_environments_own_of_this_task_and_rewards_are_exact(Env: Any) -> None:
+    tw.register("skyrl/Long-v0", Long)
+    row = trl_rows("skyrl/Long-v0", 1)[0]
+    env = skyrl_env("skyrl/Long-v0")(env_config={}, extras={"task": row["task"], "max_turns": 30})
+    env.init([])
+    steps = [env.step("on") for _ in range(12)]
+    assert [step["done"] for step in steps] == [False] * 11 + [True]
+    assert {step["reward"] for step in steps} == {0.1}
+    assert steps[-1]["metadata"]["terminated"], "it ended by itself"
+    env.close()
+
+
 def test_a_rows_own_messages_stay(Env: Any) -> None:
     env = made(Env)
     own = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "An exercise."}]
@@ -134,7 +159,7 @@ def test_a_failure_is_raised_and_a_row_without_task_refused(Env: Any) -> None:
     env.close()
     with pytest.raises(UsageError, match="needs a column 'task'"):
         Env(extras={"extra_info": {}})
-    assert Env(extras={"extra_info": {"task": trl_rows(SAFE, 1)[0]["task"]}}).max_turns == 4
+    assert Env(extras={"extra_info": {"task": trl_rows(SAFE, 1)[0]["task"]}}).max_turns > 4
 
 
 def test_without_skyrl_one_line_says_what_to_install() -> None:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -25,7 +24,7 @@ from turnwise.envs import trl_rows
 from turnwise.errors import TurnwiseError, UsageError
 from turnwise.evals.audit.logs import find_logs
 from turnwise.rollouts import verifiers_taskset
-from turnwise.rollouts.text_episode import TextEpisode, ThreadedEpisode
+from turnwise.rollouts.text_episode import TextEpisode
 from turnwise.tasks.spec import TaskSpec
 
 ROOT = Path(__file__).parents[2]
@@ -83,19 +82,15 @@ def env_id() -> str:
 def played(env_id: str, seed: int, *replies: str) -> tuple[TextEpisode, list[str]]:
     """Play an episode with these replies; return it and every text of the environment."""
 
-    async def run() -> tuple[TextEpisode, list[str]]:
-        play = ThreadedEpisode(TextEpisode(env_id, {}, "auto"))
-        row = trl_rows(env_id, seed + 1)[seed]
-        texts = list(await play.start(TaskSpec.from_json(row["task"])))
-        try:
-            for reply in replies:
-                texts.append(await play.answer(reply))
-            await play.give_up()
-        finally:
-            await play.close()
-        return play.episode, texts
-
-    return asyncio.run(run())
+    episode = TextEpisode(env_id, {}, "auto")
+    row = trl_rows(env_id, seed + 1)[seed]
+    texts = list(episode.start(TaskSpec.from_json(row["task"])))
+    try:
+        texts += [episode.answer(reply) for reply in replies]
+        episode.give_up()
+    finally:
+        episode.close()
+    return episode, texts
 
 
 def test_a_reply_is_an_action_and_tools_are_in_the_system_message(env_id: str) -> None:

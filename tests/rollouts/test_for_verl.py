@@ -53,20 +53,31 @@ tw.register("verl/Echo-v0", Echo)
 LOOP = '\n\nLoop = verl_agent_loop("verl/Echo-v0")\n'
 
 
+def decode(ids: list[int], *, skip_special_tokens: bool = False) -> str:
+    """The text of tokens."""
+    return "".join(map(chr, ids)).replace("|", "" if skip_special_tokens else "|")
+
+
 class AgentLoopBase:
     """A stand-in for verl's base class: a token is a character, and ``|`` ends a message."""
 
-    def __init__(self, replies: list[str], response_length: int = 1000, max_assistant_turns: int | None = None) -> None:
-        turns = {"max_assistant_turns": max_assistant_turns}
+    def __init__(self, replies: list[str], response_length: int = 1000, **turns: int) -> None:
         self.rollout_config = SimpleNamespace(response_length=response_length, multi_turn=turns)
         self.replies, self.server_manager, self.asked = replies, self, [""]
-        self.tokenizer = SimpleNamespace(decode=lambda ids, **_: "".join(map(chr, ids)).replace("|", ""))
+        self.stop_reason = "completed"
+        self.tokenizer = SimpleNamespace(decode=decode)
 
     async def generate(self, request_id: str, prompt_ids: list[int], sampling_params: Any) -> Any:
         """Sample the next reply."""
         self.asked.append("".join(map(chr, prompt_ids)))
-        ids = list(map(ord, f"{self.replies.pop(0)}|"))
-        return SimpleNamespace(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={"max_global_steps": 7})
+        reply = self.replies.pop(0)
+        ids = list(map(ord, reply.removesuffix("…") if reply.endswith("…") else f"{reply}|"))
+        return SimpleNamespace(
+            token_ids=ids,
+            log_probs=[-0.5] * len(ids),
+            extra_fields={"max_global_steps": 7},
+            stop_reason=self.stop_reason,
+        )
 
     async def ct_build_initial_tokens(self, messages: list[dict[str, str]]) -> list[int]:
         """Tokens of messages."""
@@ -117,17 +128,59 @@ def test_an_episode_is_one_sequence_of_sampled_tokens(Loop: Any) -> None:
     extra = output.extra_fields
     assert (output.reward_score, extra["turn_scores"]) == (1.75, [0.5, -0.25, 0.5, 1.0])
     assert extra["reward_extra_info"] == {"success": 1.0, "turns": 4}
-    assert (extra["max_global_steps"], output.num_turns) == (7, 9)
+    assert (extra["max_global_steps"], output.num_turns) == (7, 8)
 
 
 @pytest.mark.parametrize(
-    ("limit", "turns"), [({"max_assistant_turns": 1}, 1), ({"response_length": 15}, 1), ({"response_length": 2}, 0)]
+    ("limit", "turns", "messages"),
+    [
+        ({"max_assistant_turns": 1}, 1, 2),
+        ({"response_length": 15}, 1, 2),
+        ({"response_length": 2}, 1, 2),
+        ({"response_length": 1}, 0, 2),
+    ],
 )
-def test_where_verl_stops_the_world_is_judged(Loop: Any, limit: dict[str, int], turns: int) -> None:
+def test_where_verl_stops_the_world_is_judged(Loop: Any, limit: dict[str, int], turns: int, messages: int) -> None:
     output = ran(Loop(["4", "5", "6"], **limit))
     assert output.extra_fields["reward_extra_info"] == {"success": 0.0, "turns": turns}
     assert output.reward_score == sum(output.extra_fields["turn_scores"]) == 0.5 * turns - 0.25 * (5 - turns)
-    assert "".join(map(chr, output.response_ids)) == "4|", "no observation without room for a reply"
+    assert "".join(map(chr, output.response_ids)) == "4|"[: limit.get("response_length", 2)]
+    assert output.num_turns == messages, "no observation without room for a reply"
+
+
+def test_verls_limit_of_observations_counts_them(Loop: Any) -> None:
+    output = ran(Loop(["4", "5", "6"], max_user_turns=1))
+    assert output.extra_fields["reward_extra_info"] == {"success": 0.0, "turns": 2}
+    assert output.num_turns == 4, "a prompt, two replies, and an observation"
+
+
+def test_a_complete_last_reply_that_fills_the_response_acts(Loop: Any) -> None:
+    output = ran(Loop(["4", "5", "6"], response_length=len("4|user: Say 5.|5|user: Say 6.|6|")))
+    assert output.extra_fields["reward_extra_info"] == {"success": 1.0, "turns": 3}
+    assert (output.reward_score, output.num_turns) == (2.0, 6)
+
+
+@pytest.mark.parametrize("reason", ["aborted", "length", "completed", None])
+def test_a_reply_that_the_server_cut_off_does_not_act(Loop: Any, reason: str | None) -> None:
+    loop = Loop(["4", "5…", "6"])
+    sample = loop.generate
+
+    async def generate(**arguments: Any) -> Any:
+        output = await sample(**arguments)
+        output.stop_reason = reason if output.token_ids == [ord("5")] else "completed"
+        return output
+
+    loop.generate = generate
+    output = ran(loop)
+    assert output.extra_fields["reward_extra_info"] == {"success": 0.0, "turns": 1}
+    assert "".join(map(chr, output.response_ids)) == "4|user: Say 5.|5", "it stays in the sequence"
+    assert output.num_turns == 4
+
+
+def test_a_server_that_says_why_it_stopped_needs_no_special_token(Loop: Any) -> None:
+    loop = Loop(["4…", "5…", "6…"])
+    loop.stop_reason = "stop"
+    assert ran(loop).reward_score == 2.0
 
 
 def test_a_failure_is_raised_and_a_row_without_task_refused(Loop: Any) -> None:

@@ -31,6 +31,16 @@ env.reset(seed=0)
 print(env.unwrapped._game._child._process.pid, flush=True)
 time.sleep(600)
 """
+STRANGER = """
+import os, socket
+from turnwise.envs.adapters.scienceworld_child import _gateway
+gateway = _gateway()
+with socket.create_connection(("127.0.0.1", gateway.gateway_parameters.port)) as stranger:
+    stranger.sendall(b"c\\nz:java.lang.Runtime\\ngetRuntime\\ne\\n")
+    print(stranger.makefile("rb").readline().decode().strip())
+print(gateway.jvm.java.lang.Math.abs(-3), flush=True)
+os._exit(0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +164,23 @@ def test_java_ends_when_its_parent_is_killed() -> None:
             return
         time.sleep(0.1)
     raise AssertionError(f"of the processes {pid} and {java}, some are left")
+
+
+@SCIENCEWORLD
+def test_java_runs_nothing_for_other_users_of_the_machine() -> None:
+    path = os.pathsep.join(filter(None, sys.path))
+    ran = subprocess.run(
+        [sys.executable, "-c", STRANGER],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert ran.returncode == 0, ran.stderr
+    stranger, owner = ran.stdout.splitlines()
+    assert not stranger.startswith("!y"), "it answered a client that has no token"
+    assert owner == "3"
 
 
 @SCIENCEWORLD

@@ -1,0 +1,145 @@
+"""The process of a package's games: it ends with its owner, and one game's error stays its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnwise.envs.adapters import peer_process
+from turnwise.envs.adapters.peer_process import HostedGame
+from turnwise.errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
+
+HERE = str(Path(__file__).parent)
+
+
+def command_of(module: str, *arguments: object) -> list[str]:
+    """The command of a child whose games are in a module of this folder."""
+    path = [HERE, *(each for each in sys.path if isinstance(each, str))]
+    call = f"main({', '.join(map(repr, arguments))})"
+    return [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; from {module} import main; {call}"]
+
+
+@pytest.fixture(autouse=True)
+def games(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serve the games of this folder, and leave no process."""
+    monkeypatch.setattr(peer_process, "child_command", command_of)
+    yield
+    for child in list(peer_process._running.values()):
+        child.stop()
+    peer_process._running.clear()
+
+
+def game() -> HostedGame:
+    """A new game."""
+    return HostedGame("hosted_games")
+
+
+def gone(*pids: int) -> bool:
+    """Whether processes end within some seconds; one that is not reaped yet has ended."""
+    for _ in range(200):
+        if not any(alive(pid) for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_one_games_error_leaves_the_others_alone() -> None:
+    good, bad = game(), game()
+    assert good.ask("begin")["text"] == "hi"
+    with pytest.raises(UsageError, match="begin takes only values that JSON has"):
+        bad.ask("begin", hang=object())
+    with pytest.raises(EnvironmentFailedError, match="not JSON serializable"):
+        bad.ask("odd")
+    with pytest.raises(EnvironmentFailedError, match="SystemExit: 3"):
+        bad.ask("leave")
+    assert good.ask("begin")["value"] == 1
+
+
+def test_a_dead_process_has_a_reason() -> None:
+    one = game()
+    one.ask("begin")
+    with pytest.raises(EnvironmentDiedError, match="died in crash: exit code 7, the heap is gone"):
+        one.ask("crash")
+    assert not one.usable
+
+
+def test_a_game_that_hangs_is_killed_and_the_others_do_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_process, "MOST_SECONDS", 2.0)
+    waiting, hanging = game(), game()
+    own = waiting.ask("start_process")
+    errors: list[Any] = []
+
+    def wait() -> None:
+        try:
+            waiting.ask("begin")
+        except EnvironmentDiedError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=wait)
+    timer = threading.Timer(0.5, thread.start)
+    timer.start()
+    with pytest.raises(EnvironmentDiedError, match="gave no answer for 2 s in begin"):
+        hanging.ask("begin", hang=True)
+    timer.join()
+    thread.join(10)
+    assert len(errors) == 1
+    assert gone(waiting._child._process.pid, own)
+    assert not Path(waiting._child._folder).exists()
+    assert game().ask("begin")["text"] == "hi", "the next game has a new process"
+
+
+def test_stop_ends_a_call_that_waits_in_another_thread() -> None:
+    hanging = game()
+    own, ended = hanging.ask("start_process"), threading.Event()
+
+    def hang() -> None:
+        with pytest.raises(EnvironmentDiedError):
+            hanging.ask("begin", hang=True)
+        ended.set()
+
+    threading.Thread(target=hang, daemon=True).start()
+    time.sleep(0.3)
+    hanging._child.stop()
+    assert ended.wait(10)
+    assert gone(hanging._child._process.pid, own)
+
+
+def test_the_process_ends_with_its_owner_though_a_game_hangs() -> None:
+    program = f"""
+import sys; sys.path.insert(0, {HERE!r})
+import threading, time
+from turnwise.envs.adapters import peer_process
+import test_peer_process
+peer_process.child_command = test_peer_process.command_of
+one, other = test_peer_process.game(), test_peer_process.game()
+own = other.ask("start_process")
+threading.Thread(target=lambda: one.ask("begin", hang=True), daemon=True).start()
+time.sleep(0.3)
+print(one._child._process.pid, own, one._child._folder, flush=True)
+time.sleep(600)
+"""
+    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    child, own, folder = owner.stdout.readline().split()
+    assert alive(int(child))
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    owner.stdout.close()
+    assert gone(int(child), int(own))
+    assert not Path(folder).exists()
