@@ -41,12 +41,8 @@ async def shared(task: asyncio.Task[T]) -> T:
 
 def digest_of(action: Action) -> tuple[bytes, int]:
     """Return a digest of an action, by which to recognize it however long it is, and its size in bytes."""
-    encoded = encode(action_to_json(action)).encode()
+    encoded = json.dumps(action_to_json(action), sort_keys=True).encode()  # a retry may have them in another order
     return hashlib.sha256(encoded).digest(), len(encoded)
-def digest_of(action: Action) -> bytes:
-    """Return a digest of an action: enough to recognize it, and short however long the action is."""
-    text = json.dumps(action_to_json(action), sort_keys=True)  # a retry may have its arguments in another order
-    return hashlib.sha256(text.encode()).digest()
 
 
 def ended() -> RequestError:

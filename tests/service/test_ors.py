@@ -436,6 +436,8 @@ def test_bytes_of_calls_that_wait_in_one_session_are_bounded() -> None:
             turns = [events_in(each.read().decode())[0][1] for each in streams]
             assert turns == [str(5 * round + turn) for turn in range(5)], "what fits has its turn, and then leaves room"
         session.post("/delete")
+
+
 def test_the_operator_takes_no_share_of_a_single_client() -> None:
     """And each of several clients that take all they can leaves half of what it found."""
     key, token = "o" * 16, "t" * 16
