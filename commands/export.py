@@ -86,6 +86,11 @@ def export(
             with partial.open("x", encoding="utf-8") as file:
                 for episode in episodes:
                     file.write(json.dumps(write(episode, offers.of(episode)), default=plain) + "\n")
+        if not counts["written"]:
+            lack = "a score and readable actions" * (format is Format.CHAT)
+            lack = " and ".join(filter(None, [lack, "success" * success]))
+            reason = f": none of its {counts['left out']} has {lack}" if counts["left out"] else ": it is empty"
+            raise UsageError(f"no episode of {source} was written{reason}")
     for unknown in offers.missing:
         remark().print(f"without tools: {unknown}", markup=False)
     remark().print(", ".join(f"{count} episodes {what}" for what, count in counts.items()), markup=False)

@@ -113,9 +113,8 @@ def test_a_label_is_exported_with_its_episode(run: Run) -> None:
 
 def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:
     assert run("eval", "guess.py", "-p", "null", "-n", "3", "--out", "runs/none", "--no-report").code == 0
-    ran = run("export", "runs/none", "none.jsonl", "--success")
-    assert (ran.code, lines("none.jsonl")) == (0, []), ran.err
-    assert "3 episodes left out" in ran.err
+    failed = "no episode of runs/none was written: none of its 3 has a score and readable actions and success"
+    run("export", "runs/none", "chats.jsonl", "--success").refused(failed)
     run("export", "runs/nowhere", "chats.jsonl").refused("no episodes at runs/nowhere")
     assert not Path("chats.jsonl").exists(), "nothing is left of a refusal"
 
