@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -30,6 +29,8 @@ from typing import Any
 import study_plan as plan
 from study_config import REPORT, Study, load_study
 from study_plan import Job
+from study_processes import INTERRUPTED, RunProcess
+from study_ranks import learned, ranks_of
 from study_report import RESULTS, write_overall, write_report
 from study_rows import clipping_of, trace_of
 from study_start import Start
@@ -41,7 +42,6 @@ from turnwise.rollouts.demonstrations import Mixture, make_demonstrations
 from turnwise.rollouts.options import RunOptions
 
 HERE = Path(__file__).resolve().parent
-INTERRUPTED = 130
 LINES = "results.jsonl"
 """One line per run."""
 POLL = 0.2
@@ -52,7 +52,7 @@ class Running:
     """A run in its process."""
 
     job: Job
-    process: subprocess.Popen[bytes]
+    process: RunProcess
     began: float
 
 
@@ -167,6 +167,7 @@ class Harness:
         order = {
             "script": study[job.learner].script,
             "control": study[job.learner].control,
+            "ranked": plan.is_ranked(study, job.learner),
             "words": plan.words(study, job, self.outcomes, root=self.root),
             "measure": measure,
             "measure_digest": self.measure_digest,
@@ -174,14 +175,7 @@ class Harness:
         }
         (folder / "job.json").write_text(json.dumps(order, indent=1) + "\n", encoding="utf-8")
         (folder / "result.json").unlink(missing_ok=True)
-        with (folder / "log.txt").open("a", encoding="utf-8") as log:
-            process = subprocess.Popen(
-                [sys.executable, str(HERE / "study_worker.py"), str(folder / "job.json")],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-                start_new_session=True,  # Ctrl-C on the terminal reaches the harness alone, which passes it on once
-            )
+        process = RunProcess(folder / "job.json", folder / "log.txt")
         self.running.append(Running(job, process, time.monotonic()))
 
     def reap(self) -> int:
@@ -196,7 +190,7 @@ class Harness:
 
     def note(self, running: Running) -> bool:
         """Append a finished run to the results; whether it failed. An interrupted one is not finished."""
-        job, folder, code = running.job, self.root / running.job.folder, running.process.returncode
+        job, folder, code = running.job, self.root / running.job.folder, running.process.wait()
         if code == INTERRUPTED or code < 0:
             raise KeyboardInterrupt(f"{job} was stopped")
         line: dict[str, Any] = {
@@ -210,10 +204,12 @@ class Harness:
         }
         if code == 0:
             line |= json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            run = read_run(folder / "run")
+            run = learned(read_run(folder / "run"))
             clipped = clipping_of(run)
             line["episodes"] = sum(float(record.get("episodes") or 0) for record in run.records)
             line |= {"curve": trace_of(run, self.study.curve), "clipped": clipped and asdict(clipped)}
+            if ranks := ranks_of(run):
+                line["ranks"] = [asdict(rank) for rank in ranks]
         else:
             line["error"] = last_line(folder / "log.txt")
         line["versions"] = versions()
@@ -229,8 +225,7 @@ class Harness:
         """Ask every run to write a checkpoint and end, and wait for them."""
         say(f"stopping {len(self.running)} runs; each writes a checkpoint first")
         for running in self.running:
-            if running.process.poll() is None:
-                running.process.send_signal(signal.SIGINT)
+            running.process.interrupt()
         for running in self.running:
             running.process.wait()
         self.running.clear()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import pydantic
+from study_ranks import RankConfig
 
 from turnwise.config import Config, load_config
 from turnwise.errors import ConfigError, UsageError
@@ -136,8 +137,8 @@ class Study(Config):
     """Returns; what is counted is the environment episodes until a learner's curve first reaches them."""
     curve: Curve = "return"
     """Number of the evaluations during training that makes a curve: ``success`` where learners have different units."""
-    against: tuple[str, str] = ("ppo", "archer")
-    """The two learners whose episodes to each threshold are divided, the slower one first."""
+    against: tuple[str, ...] = pydantic.Field(default=("ppo", "archer"), min_length=2)
+    """Learners whose episodes to each threshold are divided by those of the last one, the slowest first."""
     scale: Scale
     """The bounds of the normalized score."""
     data: DataConfig
@@ -146,6 +147,8 @@ class Study(Config):
     """The final measurement."""
     start: StartConfig = StartConfig()
     """When the others may start from a learner."""
+    rank: RankConfig | None = None
+    """Measurements of ArCHer's critics along their runs; none, if they are not measured."""
     sweep: SweepConfig | None = None
     """The sweep; none, where every learner keeps its configuration's rate."""
     shared: dict[str, Any] = pydantic.Field(default_factory=dict)
@@ -172,6 +175,7 @@ class Study(Config):
                 base = self[found.like]
                 kept = {"name": name, "like": found.like, "settings": base.settings | found.settings}
                 own = {key: value for key in ("seeds", "control") if (value := getattr(found, key)) is not None}
+                own["data"] = base.data or found.data
                 return base.model_copy(update=kept | own)
         raise UsageError(f"the study has no learner {name!r}; there are {', '.join(one.name for one in self.learner)}")
 

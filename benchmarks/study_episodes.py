@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from study_config import Study
 from study_rows import Row
-from study_statistics import Reach, censored, median, over_seeds, ratio_of_medians, reach, spread, value_at
+from study_statistics import Reach, censored, median, over_seeds, paired_ratio, reach, spread, value_at
 
 EQUAL = 1.05
 """Ratio of episode budgets up to which they count as equal."""
@@ -42,17 +42,23 @@ def online(row: Row) -> bool:
 
 
 def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
-    """Episodes until a curve first reaches each threshold: medians over seeds, and the ratio of the two compared."""
-    slow, fast = study.against
+    """Episodes until a curve first reaches each threshold: medians over seeds, and the ratios of those compared."""
+    *slower, fast = study.against
     played = [row for row in rows if online(row)]
     heads = [f"to {threshold:g}" for threshold in study.thresholds]
     lines = [f"| learner | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     found = {row.name: [[reach(t, threshold) for t in row.traces] for threshold in study.thresholds] for row in played}
     for name, columns in found.items():
         lines.append(f"| {name} | {' | '.join(median_cell(column) for column in columns)} |")
-    if slow in found and fast in found:
-        cells = [ratio_cell(a, b) for a, b in zip(found[slow], found[fast], strict=True)]
-        lines.append(f"| **{slow} : {fast}** | {' | '.join(cells)} |")
+    seeds = {row.name: [line["seed"] for line in row.lines] for row in played}
+    for slow in slower:
+        if slow in found and fast in found:
+            columns = zip(found[slow], found[fast], strict=True)
+            cells = [
+                ratio_cell(dict(zip(seeds[slow], a, strict=True)), dict(zip(seeds[fast], b, strict=True)))
+                for a, b in columns
+            ]
+            lines.append(f"| **{slow} : {fast}** | {' | '.join(cells)} |")
     return lines if played else []
 
 
@@ -70,10 +76,12 @@ def median_cell(column: Sequence[Reach | None]) -> str:
     return f"{bound}{spread(median([one.episodes for one in counted]), 0)}, {reached} of {len(counted)}{above}"
 
 
-def ratio_cell(slow: Sequence[Reach | None], fast: Sequence[Reach | None]) -> str:
-    """The ratio of medians: a lower bound if the slower one's median run never arrived."""
-    late, early = ([one for one in column if one is not None] for column in (slow, fast))
-    if not late or not early or censored(early):
-        return "–"
-    ratio = ratio_of_medians([one.episodes for one in late], [one.episodes for one in early])
-    return f"{'≥ ' if censored(late) else ''}{ratio:,.1f}"
+def ratio_cell(slow: Mapping[int, Reach | None], fast: Mapping[int, Reach | None]) -> str:
+    """The median ratio over the seeds that both learners have and that started below the threshold.
+
+    Args:
+        slow: when the slower learner reached it, by seed.
+        fast: the same of the faster one.
+    """
+    pairs = [(late, early) for seed, late in slow.items() if late and (early := fast.get(seed))]
+    return str(paired_ratio(pairs)) if pairs else "–"

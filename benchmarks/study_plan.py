@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from study_config import LearnerConfig, Study
+from study_ranks import SCRIPT
 
 from turnwise.evals.curves import NEW_NAMES, NEW_VALUES
 
@@ -81,9 +82,16 @@ def digest(study: Study, name: str) -> str:
     }
     if learner.control is not None:  # other learners keep the digests that they have
         parts["control"] = learner.control
+    if is_ranked(study, name):
+        parts["rank"] = study.rank.model_dump() if study.rank else None
     if learner.teacher is not None:
         parts["teacher"] = digest(study, learner.teacher)
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def is_ranked(study: Study, name: str) -> bool:
+    """Whether a learner has a critic that the study measures."""
+    return study.rank is not None and study[name].script == SCRIPT
 
 
 def first_names(settings: Any) -> Any:
@@ -110,6 +118,9 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
     settings |= flat({"episodes": {"env_kwargs": study.env_kwargs}})
     if study.levels is not None:
         settings["levels"] = study.levels
+    path = config_path(learner)
+    if study.rank is not None and is_ranked(study, job.learner):
+        settings |= flat({"critic_gate": study.rank.gate(learner.settings, path)})
     if learner.data:
         reader = "branching" if "branching" in learner.settings else "demonstrations"
         settings[f"{reader}.store"] = str(root / data_folder(study))
@@ -120,7 +131,6 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
             settings[setting] = str(root / before.folder / "run" / "model")
     if learner.swept is not None and job.value is not None:
         settings[learner.swept] = job.value
-    path = config_path(learner)
     return [
         *(["--config", str(path)] if path else []),
         *(f"{key}={json.dumps(value)}" for key, value in settings.items()),

@@ -13,6 +13,7 @@ from study_config import Study
 from study_curves import draw
 from study_episodes import budget_table, reach_table
 from study_plan import Job
+from study_ranks import mean_rank
 from study_rows import Row, table_rows
 from study_statistics import FEWEST_SEEDS, aggregate, improvement, over_seeds, spread
 
@@ -22,17 +23,29 @@ RESULTS = "results.md"
 """The file that reports are written into, each between its marks."""
 
 
+RANKS = (
+    "How the critic ranks utterances within a state (`critic/rank`: Kendall's τ-b of its Q with the mean returns of "
+    "rollouts, 0 is chance; the table above has the mean over all measurements of a run). Its episodes are not "
+    "counted, nothing learns from them, and neither is their processor time."
+)
+"""Text before the table of ranks."""
+
+
 def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
-    """One line per learner: the score with its interval over seeds, the raw return, what it cost."""
+    """One line per learner: its score with an interval over seeds, the return, the cost, and how its critic ranks."""
+    ranked = any(ranks for row in rows for ranks in row.ranks)
     lines = [
-        "| learner | rate | seeds | normalized score (95 %) | return | success | episodes | CPU s |",
-        "|---|---|---|---|---|---|---|---|",
+        "| learner | rate | seeds | normalized score (95 %) | return | success | episodes | CPU s |"
+        + (" `critic/rank` |" if ranked else ""),
+        "|---|---|---|---|---|---|---|---|" + ("---|" if ranked else ""),
     ]
     for row in rows:
         returns = [line["return"] for line in row.lines]
         failed = f" ({row.failed} failed)" if row.failed else ""
         if not returns:
-            lines.append(f"| {row.name} | {rate(row.value)} | 0{failed} | – | – | – | – | – |")
+            lines.append(
+                f"| {row.name} | {rate(row.value)} | 0{failed} | – | – | – | – | – |{' – |' if ranked else ''}"
+            )
             continue
         success = statistics.fmean(line["success"] for line in row.lines)
         episodes = statistics.fmean(line["episodes"] for line in row.lines)
@@ -40,10 +53,35 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
         lines.append(
             f"| {row.name} | {rate(row.value)} | {len(returns)}{failed} | {_returns(study, returns, dataset)} "
             f"| {success:.0%} | {episodes:,.0f} | {seconds:.0f} |"
+            f"| {row.name} | {rate(row.value)} | {len(returns)}{failed} | {spread(score, 1)} | {spread(raw, 2)} "
+            f"| {success:.0%} | {episodes:,.0f} | {seconds:.0f} |" + (f" {rank_cell(study, row)} |" if ranked else "")
         )
     for row in rows:
-        lines += _start_lines(study, row, dataset)
+        lines += [line + (" – |" if ranked else "") for line in _start_lines(study, row, dataset)]
     return lines
+
+
+def rank_cell(study: Study, row: Row) -> str:
+    """How a learner's critics rank: the mean over a run's measurements, then over seeds; 0 where noise replaces it."""
+    if study[row.name].control == "noise":
+        return "0 (noise)"
+    found = [mean for ranks in row.ranks if (mean := mean_rank(ranks)) is not None]
+    return spread(over_seeds(found), 2) if found else "–"
+
+
+def rank_table(study: Study, rows: Sequence[Row]) -> list[str]:
+    """How the critics of each learner rank at their first and at their last measurement: means over seeds."""
+    lines = ["| learner | when the actor begins | at the last measurement |", "|---|---|---|"]
+    for row in rows:
+        measured = [ranks for ranks in row.ranks if ranks]
+        if measured and study[row.name].control is None:
+            cells = []
+            for place in (0, -1):
+                chosen = [ranks[place] for ranks in measured]
+                after = statistics.fmean(rank.episodes for rank in chosen)
+                cells.append(f"{spread(over_seeds([r.mean for r in chosen]), 2)}, after {after:,.0f} episodes")
+            lines.append(f"| {row.name} | {' | '.join(cells)} |")
+    return lines if len(lines) > 2 else []
 
 
 PLAYERS = {"T=0": "{} at T = 0", "T=0.5": "{} at T = 0.5", "blind": "{}, blind", "oracle": "oracle"}
@@ -83,13 +121,15 @@ def reading_line(rows: Sequence[Row]) -> str:
 
 
 def improvement_line(study: Study, rows: Sequence[Row]) -> str:
-    """How often a seed of the one learner that is compared does better than one of the other."""
+    """How often a seed of the last learner that is compared does better than one of the others."""
     returns = {row.name: [float(line["return"]) for line in row.lines] for row in rows}
-    slow, fast = study.against
-    if not returns.get(slow) or not returns.get(fast):
-        return ""
-    found = improvement(returns[slow], returns[fast])
-    return f"A seed of {fast} ends above a seed of {slow} with probability {spread(found, 2)}."
+    *slower, fast = study.against
+    said = [
+        f"above a seed of {slow} with probability {spread(improvement(returns[slow], returns[fast]), 2)}"
+        for slow in slower
+        if returns.get(slow) and returns.get(fast)
+    ]
+    return f"A seed of {fast} ends {', and '.join(said)}." if said else ""
 
 
 def clip_table(rows: Sequence[Row]) -> list[str]:
@@ -178,10 +218,13 @@ def write_report(
             "",
             "Environment episodes until the evaluations during training (each the mean with its neighbors) first "
             "reach a return: median over seeds (interval of order statistics), how many seeds reached it. A seed that "
-            "never did counts with all its episodes (≥), and one that starts above is left out.",
+            "never did counts with all its episodes (≥), and one that starts above is left out. Ratios are medians "
+            "over pairs of the same seed; a run that never arrived bounds the ratio of its pair on one side only.",
             "",
             *reaches,
         ]
+    if ranks := rank_table(study, rows):
+        lines += ["", RANKS, "", *ranks]
     if clips := clip_table(rows):
         lines += ["", "What was clipped of the importance ratios, means over the steps of a run:", "", *clips]
     curves = {row.name: [trace for trace in row.traces if trace] for row in rows}

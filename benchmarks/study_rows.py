@@ -10,6 +10,7 @@ from typing import Any
 import study_plan as plan
 from study_config import Curve, Study
 from study_plan import Job
+from study_ranks import Rank
 from study_statistics import Trace
 
 from turnwise.evals.curves import Run
@@ -40,6 +41,7 @@ class Row:
         lines: its results, by seed.
         traces: its curves, in the same order.
         clips: clipping of its ratios, in the same order; ``None`` without clipping.
+        ranks: measurements of its critics, in the same order; empty where none was measured.
         failed: number of seeds that failed.
     """
 
@@ -48,6 +50,7 @@ class Row:
     lines: tuple[Mapping[str, Any], ...]
     traces: tuple[Trace, ...]
     clips: tuple[Clipping | None, ...]
+    ranks: tuple[tuple[Rank, ...], ...]
     failed: int
 
 
@@ -70,7 +73,8 @@ def table_rows(study: Study, results: Sequence[Mapping[str, Any]]) -> list[Row]:
             lines = tuple(by_job[job] for job in done)
             traces = tuple([(episodes, value) for episodes, value in line["curve"]] for line in lines)
             clips = tuple(Clipping(**line["clipped"]) if line["clipped"] else None for line in lines)
-            rows.append(Row(learner.name, value, lines, traces, clips, len(jobs) - len(done)))
+            ranks = tuple(tuple(Rank(**rank) for rank in line.get("ranks", ())) for line in lines)
+            rows.append(Row(learner.name, value, lines, traces, clips, ranks, len(jobs) - len(done)))
     return rows
 
 

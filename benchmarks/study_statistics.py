@@ -74,27 +74,71 @@ def median(values: Sequence[float]) -> Estimate:
 
     Over five values the interval is their range, and covers 93.75 %: no interval of order statistics covers more.
     """
-    ordered, n = sorted(values), len(values)
-    middle = statistics.median(ordered)
+    middle, n = statistics.median(values), len(values)
     if n < FEWEST_SEEDS:
         return Estimate(middle, None, None, n, "too few seeds")
-    covers = [1 - 2 * sum(math.comb(n, k) for k in range(d)) / 2**n for d in range(n // 2 + 1)]
-    d = max((at for at in range(1, len(covers)) if covers[at] >= 0.95), default=0)
-    if d == 0:
-        return Estimate(middle, ordered[0], ordered[-1], n, "order statistics")
-    inner = (covers[d] - 0.95) / (covers[d] - (covers[d + 1] if d + 1 < len(covers) else 0.0))
-    share = (n - d) * inner / (d + (n - 2 * d) * inner)
-    low = (1 - share) * ordered[d - 1] + share * ordered[d]
-    high = (1 - share) * ordered[n - d] + share * ordered[n - d - 1]
+    low, high = order_interval(values)
     return Estimate(middle, low, high, n, "order statistics")
 
 
-def ratio_of_medians(slow: Sequence[float], fast: Sequence[float]) -> float:
-    """Return how many times the episodes the slower learner needs, by medians over seeds.
+def order_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the interval of ``median``; of values without a bound, an end may be infinite."""
+    ordered, n = sorted(values), len(values)
+    covers = [1 - 2 * sum(math.comb(n, k) for k in range(d)) / 2**n for d in range(n // 2 + 1)]
+    d = max((at for at in range(1, len(covers)) if covers[at] >= 0.95), default=0)
+    if d == 0:
+        return ordered[0], ordered[-1]
+    inner = (covers[d] - 0.95) / (covers[d] - (covers[d + 1] if d + 1 < len(covers) else 0.0))
+    share = (n - d) * inner / (d + (n - 2 * d) * inner)
+    low = ordered[d - 1] if share == 0 else (1 - share) * ordered[d - 1] + share * ordered[d]
+    high = ordered[n - d] if share == 0 else (1 - share) * ordered[n - d] + share * ordered[n - d - 1]
+    return low, high
 
-    Without an interval: the bootstrap of a median covers too little over ten seeds, and the two medians have theirs.
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times the episodes of the faster learner the slower one needs: the median over pairs of one seed.
+
+    Both runs of a pair start from the same clone. A run that never arrived bounds the ratio of its pair on one side
+    only, so the median and the ends of its interval may be bounds, too.
+
+    Args:
+        least: lower bound of the median; 0 if there is none.
+        most: upper bound of the median; infinite if there is none.
+        low: lower end of its interval; ``None`` below ``FEWEST_SEEDS`` pairs.
+        high: upper end of its interval, which may be infinite.
+        pairs: number of pairs.
     """
-    return statistics.median(slow) / max(statistics.median(fast), 1.0)  # at least one episode is needed
+
+    least: float
+    most: float
+    low: float | None
+    high: float | None
+    pairs: int
+
+    def __str__(self) -> str:
+        if self.least == self.most:
+            text = f"{self.least:.1f}"
+        elif math.isinf(self.most):
+            text = f"≥ {self.least:.1f}" if self.least else "–"
+        else:
+            text = f"{self.least:.1f} … {self.most:.1f}" if self.least else f"≤ {self.most:.1f}"
+        if self.low is None or self.high is None or text == "–":
+            return text
+        return f"{text} ({self.low:.1f} … {'∞' if math.isinf(self.high) else f'{self.high:.1f}'})"
+
+
+def paired_ratio(pairs: Sequence[tuple[Reach, Reach]]) -> Ratio:
+    """Return the median ratio of the episodes of pairs of runs, the slower learner's first; at least one pair."""
+    least, most = [], []
+    for slow, fast in pairs:
+        ratio = slow.episodes / max(fast.episodes, 1.0)  # at least one episode is needed
+        least.append(ratio if fast.reached else 0.0)
+        most.append(ratio if slow.reached else math.inf)
+    middle = statistics.median(least), statistics.median(most)
+    if len(pairs) < FEWEST_SEEDS:
+        return Ratio(*middle, None, None, len(pairs))
+    return Ratio(*middle, order_interval(least)[0], order_interval(most)[1], len(pairs))
 
 
 def improvement(slow: Sequence[float], fast: Sequence[float]) -> Estimate:

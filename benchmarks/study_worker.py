@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import signal
-import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -15,6 +12,8 @@ from typing import Any
 
 from study_config import StartConfig
 from study_controls import CONTROLS
+from study_processes import INTERRUPTED
+from study_ranks import Timer
 from study_start import Start, measure_start
 
 from turnwise import make
@@ -25,18 +24,17 @@ from turnwise.evals.sampling import sample_tasks
 from turnwise.evals.settings import EvalConfig
 from turnwise.rollouts.store import load_episodes
 
-INTERRUPTED = 130
-
 
 def main(path: Path) -> int:
     """Do what ``job.json`` says; the result goes to ``result.json`` beside it. Half-done work is continued."""
     job = json.loads(path.read_text(encoding="utf-8"))
     folder, run = path.parent, path.parent / "run"
-    began = time.process_time()
+    began, ranking = time.process_time(), Timer()
     try:
-        code = 0 if (folder / "trained").exists() else _train(job, run)
+        code = 0 if (folder / "trained").exists() else _train(job, run, ranking)
     finally:
-        spend(folder, "training", time.process_time() - began)
+        spend(folder, "training", time.process_time() - began - ranking.seconds)
+        spend(folder, "ranking", ranking.seconds)
     if code:
         return code
     (folder / "trained").touch()
@@ -64,16 +62,18 @@ def spend(folder: Path, part: str, seconds: float) -> None:
 
 def spent(folder: Path) -> dict[str, float]:
     """Processor seconds by part, over all processes that worked on the run."""
-    total: dict[str, float] = {"training": 0.0, "measuring": 0.0}
+    total: dict[str, float] = {"training": 0.0, "measuring": 0.0, "ranking": 0.0}
     for line in (folder / "spent.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         total[entry["part"]] += entry["seconds"]
     return total
 
 
-def _train(job: dict[str, Any], run: Path) -> int:
+def _train(job: dict[str, Any], run: Path, ranking: Timer) -> int:
     if job.get("control") is not None:
         CONTROLS[job["control"]]()
+    if job.get("ranked"):
+        ranking.start()
     module = importlib.import_module(f"turnwise.trainers.{job['script']}")
     words = [*job["words"], *(["resume=true"] if (run / "config.json").exists() else [])]
     code: int = module.main(words)
@@ -116,9 +116,3 @@ def _start(job: dict[str, Any], model: Path) -> Start:
         attempts=rules.attempts,
         seed=config.seed,
     )
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a harness in the background passes it on as ignored
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.exit(main(Path(sys.argv[1])))

@@ -24,7 +24,7 @@ from .archer_gate import GatedExperience, Measured, closed_note, decide, measure
 from .archer_pretraining import pretrain_critic
 from .archer_settings import ArcherConfig
 from .collect.collect import Experience, NothingPlayed
-from .collect.resample import Fresh, fresh_utterances
+from .collect.resample import Fresh, fresh_utterances, shared_utterances
 from .critics.encoders import encoder_named, is_language_model
 from .critics.gate import CriticGate
 from .critics.replay import Replay
@@ -38,7 +38,7 @@ from .learning.learner import Update
 from .learning.normalizers import normalizer
 from .learning.reference import Reference
 from .learning.updates import summary
-from .learning.utterances import Utterance, pack_utterances
+from .learning.utterances import Utterance, merge_equal, pack_utterances
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
 from .run.offline import as_said, demonstrations
@@ -144,7 +144,11 @@ async def learn_critic(config: ArcherConfig, run: Run, parts: Hierarchy, clock: 
     if parts.rule.needs_fresh:  # sampled at once: the policy does not change before the critic has learned
         states = [[each.state_ids for each in batch] for batch in batches]
         with clock("fresh"):
-            fresh = await asyncio.gather(*map(partial(fresh_utterances, run.agent), states, rngs))
+            if config.fresh_per_state is None:
+                fresh = await asyncio.gather(*map(partial(fresh_utterances, run.agent), states, rngs))
+            else:
+                rng = Rng("archer", config.seed, run.step, "shared")
+                fresh = await shared_utterances(run.agent, states, rng, most=config.fresh_per_state)
     seen: list[dict[str, float]] = []
     for batch, said in zip(batches, fresh, strict=True):
         seen.append(parts.critic.update(batch, parts.rule, said.actions if said else None))
@@ -175,12 +179,15 @@ async def learn_actor(config: ArcherConfig, run: Run, parts: Hierarchy, clock: S
 def reinforce(config: ArcherConfig, run: Run, parts: Hierarchy, utterances: Sequence[Utterance]) -> list[Update]:
     """``−mean_b A_b · Σ_t log π(a_t)`` on fresh utterances, once; or PPO's clipped ratios, ``epochs`` times."""
     advantage_B = judged(parts.critic, utterances)
+    compared_B = centered(advantage_B, [said.prompt_ids for said in utterances], config.centered)
+    sampled, count_B = len(utterances), torch.ones(len(utterances))
+    if config.merge_equal:
+        utterances, compared_B, count_B = merge_equal(utterances, compared_B)
     rows = run.learner.recompute_old(pack_utterances(utterances))
     if parts.reference is not None:
         rows = parts.reference.scored(rows)
     # A mean over utterances of sums over tokens, as in the paper.
-    rows = rows.with_weight(normalizer(rows, "const", denominator=len(utterances)))
-    compared_B = centered(advantage_B, [said.prompt_ids for said in utterances], config.centered)
+    rows = rows.with_weight(normalizer(rows, "const", denominator=sampled) * count_B[rows.episode])
     paid = token_credit(rows, compared_B, parts.baseline)
     objective = config.loss.objective()
     if config.actor == "reinforce":

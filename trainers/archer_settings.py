@@ -69,6 +69,10 @@ class ArcherConfig(PolicyConfig):
     policy that played them, without importance weights; batches are drawn by whole episodes."""
     td_steps: int = pydantic.Field(default=1, ge=1)
     """Number of turns that these targets look ahead (n-step returns), instead of ``td_lambda``."""
+    fresh_per_state: int | None = pydantic.Field(default=None, ge=1)
+    """Most fresh utterances that a step's critic updates share in each state (default: each update samples its own, as
+    in the paper). The policy does not change between them, so they stay samples of it; where states recur, this saves
+    most of the sampling."""
     expectile: float = pydantic.Field(default=0.8, gt=0, lt=1)
     """Expectile of ``iql``: 0.5 values the data's average utterance, towards 1 its best."""
     critic_model: CriticConfig = CriticConfig()
@@ -87,6 +91,9 @@ class ArcherConfig(PolicyConfig):
     """Mean to subtract from the advantages of ``reinforce`` and ``ppo`` (paper: ``none``): that of the ``batch``, or of
     the *other* utterances in the same ``state``. Errors of V are noise: their expected gradient is 0, but they add
     variance, and among utterances in one state they cancel."""
+    merge_equal: bool = False
+    """Let ``reinforce`` learn from equal utterances in equal states once, with the sum of their weights: the same
+    gradient up to rounding, for less computation where states recur."""
     baseline: Literal["none", "token"] = "none"
     """``token``: subtract a critic of prefixes from the advantage (paper: it helps where utterances are long)."""
     values: ValuesConfig = ValuesConfig()
@@ -122,10 +129,21 @@ class ArcherConfig(PolicyConfig):
             raise ValueError("td_lambda and td_steps are two ways to look ahead: set one of them")
         if self.critic == "mc" and (self.td_lambda > 0 or self.td_steps > 1):
             raise ValueError("the critic mc learns whole returns: td_lambda and td_steps have no effect with it")
+        if self.critic != "td" and self.fresh_per_state is not None:
+            raise ValueError(f"the critic {self.critic} samples no utterances: leave out fresh_per_state")
         if self.critic == "iql" and self.critic_model.histogram is not None:
             raise ValueError(
                 "the critic iql learns V by expectiles, and critic_model.histogram needs targets: choose critic = td "
                 "or mc"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _linear(self) -> Self:
+        """Refuse merged utterances where the loss is not linear in their advantages."""
+        if self.merge_equal and (self.actor != "reinforce" or self.baseline != "none"):
+            raise ValueError(
+                "merge_equal adds up advantages, which only actor = reinforce without a baseline allows: leave it out"
             )
         return self
 

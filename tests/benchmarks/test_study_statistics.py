@@ -94,13 +94,33 @@ def test_intervals_of_a_mean_over_tasks_cover_it(numbers: Any, seeds: tuple[int,
     assert 0.93 < coverage(10.0 * statistics.fmean(range(len(seeds))), draw) < 0.97
 
 
+@pytest.mark.parametrize("seeds", [5, 10])
+@pytest.mark.parametrize("budget", [math.inf, 2.5])
+def test_intervals_of_a_ratio_over_pairs_cover_it(numbers: Any, seeds: int, budget: float) -> None:
+    """Runs that never arrive widen the interval, on the side where they bound nothing; it never covers less."""
+
+    def reach(episodes: float) -> Any:
+        return numbers.Reach(min(episodes, 100 * budget), episodes <= 100 * budget)
+
+    def draw(rng: np.random.Generator) -> Estimate:
+        start = np.exp(rng.normal(0, 0.5, seeds))  # what the clone of a pair has in common
+        slow, fast = (100 * start * scale * np.exp(rng.normal(0, 0.5, seeds)) for scale in (1.5, 1.0))
+        found = numbers.paired_ratio([(reach(a), reach(b)) for a, b in zip(slow, fast, strict=True)])
+        return Estimate(found.least, found.low, found.high, seeds, "")
+
+    covered = coverage(1.5, draw)
+    assert 0.925 < covered < (0.97 if budget == math.inf else 1.0)
+
+
 @pytest.mark.parametrize("seeds", range(1, 5))
 def test_a_few_seeds_get_a_number_and_no_interval(numbers: Any, seeds: int) -> None:
     values = [float(seed) for seed in range(seeds)]
     found = [numbers.over_seeds(values), numbers.median(values), numbers.aggregate({"a": values, "b": values})]
     found.append(numbers.improvement(values, values))
     assert [one.value for one in found] == [(seeds - 1) / 2] * 3 + [0.5]
-    assert all((one.low, one.high) == (None, None) for one in found)
+    ratio = numbers.paired_ratio([(numbers.Reach(2.0, True), numbers.Reach(1.0, True))] * seeds)
+    assert all((one.low, one.high) == (None, None) for one in [*found, ratio])
+    assert str(ratio) == "2.0"
 
 
 def test_an_interval_of_a_probability_has_a_width_even_if_all_seeds_agree(numbers: Any) -> None:
@@ -128,15 +148,21 @@ def test_a_start_above_the_threshold_is_left_out(numbers: Any, tables: Any) -> N
     arrived = numbers.Reach(100.0, True)
     assert tables.median_cell([above, arrived]) == "100, 1 of 1, 1 started above"
     assert tables.median_cell([above]) == "–, 1 started above"
-    assert tables.ratio_cell([arrived], [above]) == tables.ratio_cell([above], [arrived]) == "–"
+    assert tables.ratio_cell({0: arrived}, {0: above}) == tables.ratio_cell({0: above}, {0: arrived}) == "–"
+    assert tables.ratio_cell({0: arrived, 1: above, 2: arrived}, {0: arrived, 1: arrived}) == "1.0", "one pair is left"
 
 
 def test_bounds_are_marked_where_the_median_never_arrived(numbers: Any, tables: Any) -> None:
     arrived, late = numbers.Reach(100.0, True), numbers.Reach(500.0, False)
     assert not numbers.censored([arrived, arrived, late])
     assert numbers.censored([arrived, late, late])
-    assert tables.ratio_cell([late] * 3, [arrived] * 3) == "≥ 5.0"
-    assert tables.ratio_cell([arrived] * 3, [late] * 3) == "–", "a bound below says nothing"
+    three_late, three_early = dict.fromkeys(range(3), late), dict.fromkeys(range(3), arrived)
+    assert tables.ratio_cell(three_late, three_early) == "≥ 5.0"
+    assert tables.ratio_cell(three_early, three_late) == "≤ 0.2"
+    assert tables.ratio_cell(three_late, three_late) == "–", "two that never arrived bound nothing"
+    five = [(late, arrived)] + [(numbers.Reach(200.0, True), arrived)] * 4
+    assert str(numbers.paired_ratio(five)) == "2.0 (2.0 … ∞)", "one of five never arrived"
+    assert str(numbers.paired_ratio([(arrived, late), *five[1:]])) == "2.0 (0.0 … 2.0)"
     assert tables.median_cell([arrived, arrived, late]).endswith("2 of 3")
 
 
@@ -145,7 +171,8 @@ def test_bounds_are_marked_where_the_median_never_arrived(numbers: Any, tables: 
 
 def row(name: str, episodes: float, trace: list[tuple[float, float]], seeds: int = 5) -> Any:
     rows = importlib.import_module("study_rows")
-    return rows.Row(name, None, ({"episodes": episodes},) * seeds, (trace,) * seeds, (None,) * seeds, 0)
+    lines = tuple({"episodes": episodes, "seed": seed} for seed in range(seeds))
+    return rows.Row(name, None, lines, (trace,) * seeds, (None,) * seeds, ((),) * seeds, 0)
 
 
 def test_unequal_budgets_are_named_and_compared_at_the_smallest(tables: Any) -> None:

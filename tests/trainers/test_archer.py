@@ -83,13 +83,26 @@ def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path,
             {"actor": "awr", "critic": "iql"},
             {"critic": "mc", "min_target": True},
             {"td_lambda": 0.9, "critic_model": {**CRITIC, "histogram": {"low": -60, "high": 10}}},
-            {"td_steps": 3, "critic_model": {**CRITIC, "encoder": {**CRITIC["encoder"], "kind": "causal"}}},
+            {
+                "td_steps": 3,
+                "critic_model": {**CRITIC, "encoder": {**CRITIC["encoder"], "kind": "causal"}},
+                "fresh_per_state": 1,
+            },
             {"loss": {"kl": {"coef": 0.1}, "entropy_coef": 0.01}, "critic": "mc"},
             {"baseline": "token", "values": {"init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}},
         ],
         3,
         key="kinds of ArCHer",
-        ids=["ppo", "doubly robust", "iql+awr", "mc", "TD(λ), HL-Gauss", "n steps, causal", "kl", "token baseline"],
+        ids=[
+            "ppo",
+            "doubly robust",
+            "iql+awr",
+            "mc",
+            "TD(λ), HL-Gauss",
+            "n steps, causal, shared",
+            "kl",
+            "token baseline",
+        ],
     ),
 )
 def test_every_kind_of_critic_and_actor_runs(tmp_path: Path, cloned: Path, changes: dict[str, Any]) -> None:
@@ -349,6 +362,36 @@ async def test_centered_advantages_are_those_of_a_critic_without_offset(tmp_path
     assert not all(torch.allclose(plain[name], uncentered[name], atol=1e-3) for name in plain)
 
 
+async def test_merged_utterances_have_the_gradient_of_all(tmp_path: Path, cloned: Path) -> None:
+    said = [Utterance((1, 2, 3), (first, 0), (0.0, 0.0)) for first in (5, 6, 5, 5, 6, 7)]
+    said.append(Utterance((1, 2), (5, 0), (0.0, 0.0)))
+
+    async def learned(name: str, merged: bool) -> tuple[Any, dict[str, Any]]:
+        entropy = {"entropy_coef": 0.1}  # a part of the loss that is not multiplied by an advantage
+        settings = config(
+            tmp_path / name,
+            cloned / "model",
+            centered="state",
+            optimizer={"lr": 1e-2},
+            loss=entropy,
+            merge_equal=merged,
+        )
+        async with open_run(settings) as run:
+            judge: Any = Judge(5)
+            (made,) = archer.reinforce(settings, run, archer.Hierarchy(judge, ArcherRule(), Replay(10)), said)
+            return made, run.model.state_dict()
+
+    (all_of_them, plain), (merged, same) = await learned("a", False), await learned("b", True)
+    assert merged.metrics["grad_norm"] == pytest.approx(all_of_them.metrics["grad_norm"], rel=1e-4)
+    assert all(torch.allclose(plain[name], same[name], atol=1e-4) for name in plain)
+
+
+@pytest.mark.parametrize("changes", [{"actor": "ppo"}, {"baseline": "token"}], ids=str)
+def test_utterances_are_merged_only_where_advantages_add_up(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="merge_equal adds up advantages"):
+        ArcherConfig.model_validate({"env": "e", "model": "m", "merge_equal": True, **changes})
+
+
 @pytest.mark.parametrize("centered", ["none", "batch", "state"])
 async def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path, cloned: Path, centered: str) -> None:
     """Fitted to uncentered values, it would put back the offset that centering removes."""
@@ -425,6 +468,11 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
 def test_targets_that_contradict_each_other_are_refused(settings: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         ArcherConfig.model_validate({"env": "e", "model": "m", **settings})
+
+
+def test_a_critic_without_fresh_utterances_shares_none() -> None:
+    with pytest.raises(ValueError, match="the critic iql samples no utterances: leave out fresh_per_state"):
+        ArcherConfig.model_validate({"env": "e", "model": "m", "critic": "iql", "fresh_per_state": 4})
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from array import array
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,11 +22,16 @@ class Fresh:
 
     Args:
         utterances: one per state, in order.
-        cut: number of them that reached ``max_tokens`` or the end of the context, and so lack a stop token.
+        ended: whether each has a stop token; the others reached ``max_tokens`` or the end of the context.
     """
 
     utterances: tuple[Utterance, ...]
-    cut: int
+    ended: tuple[bool, ...]
+
+    @property
+    def cut(self) -> int:
+        """Number of utterances without a stop token."""
+        return len(self.ended) - sum(self.ended)
 
     @property
     def actions(self) -> list[tuple[int, ...]]:
@@ -62,8 +68,39 @@ async def fresh_utterances(agent: ChatAgent, states: Sequence[tuple[int, ...]], 
             Utterance(tuple(state), completion.token_ids, completion.logprobs, completion.versions[0])
             for state, completion in zip(states, said, strict=True)
         ),
-        sum(completion.finish is Finish.LENGTH for completion in said),
+        tuple(completion.finish is not Finish.LENGTH for completion in said),
     )
+
+
+async def shared_utterances(
+    agent: ChatAgent, batches: Sequence[Sequence[tuple[int, ...]]], rng: Rng, *, most: int
+) -> list[Fresh]:
+    """Sample utterances for several batches that share those in equal states, at most ``most`` in each state.
+
+    This is for batches that learn from the same policy. A state that occurs n times gets min(n, ``most``) utterances,
+    and its occurrences take them in turn: every occurrence has an utterance of the policy, and two may have the same.
+
+    Returns:
+        The utterances of each batch, one per state, in order.
+
+    Raises:
+        PromptTooLongError: a state leaves no room for an action.
+        InfrastructureError: the policy failed, or was stopped.
+    """
+    counts = Counter(state for batch in batches for state in batch)
+    asked = [state for state, count in counts.items() for _ in range(min(count, most))]
+    sampled = await fresh_utterances(agent, asked, rng)
+    pools: dict[tuple[int, ...], deque[tuple[Utterance, bool]]] = {state: deque() for state in counts}
+    for state, said, ended in zip(asked, sampled.utterances, sampled.ended, strict=True):
+        pools[state].append((said, ended))
+    found = []
+    for batch in batches:
+        taken = []
+        for state in batch:
+            taken.append(pools[state][0])
+            pools[state].rotate(-1)
+        found.append(Fresh(tuple(said for said, _ in taken), tuple(ended for _, ended in taken)))
+    return found
 
 
 def _number(state: Sequence[int]) -> int:

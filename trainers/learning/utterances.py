@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from ...errors import ContractError
 from ...rollouts.rows import CONTEXT
@@ -27,6 +28,27 @@ class Utterance:
     action_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     version: int = 0
+
+
+def merge_equal(utterances: Sequence[Utterance], value_B: Tensor) -> tuple[list[Utterance], Tensor, Tensor]:
+    """Merge utterances of equal prompt and action ids into the first of them.
+
+    All must be samples of one policy, and the loss linear in their values. Weighted by their numbers, the merged ones
+    then give the same gradient, up to rounding.
+
+    Args:
+        utterances: B utterances.
+        value_B: a value of each, ``[B]``.
+
+    Returns:
+        The M different utterances, the mean value of each, ``[M]``, and how many were merged into it, ``[M]``.
+    """
+    places: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+    for place, said in enumerate(utterances):
+        places.setdefault((said.prompt_ids, said.action_ids), []).append(place)
+    different = [utterances[equal[0]] for equal in places.values()]
+    value_M = torch.stack([value_B[equal].mean() for equal in places.values()])
+    return different, value_M, torch.tensor([float(len(equal)) for equal in places.values()])
 
 
 def pack_utterances(utterances: Sequence[Utterance]) -> Rows:

@@ -10,7 +10,7 @@ from turnwise.errors import InfrastructureError
 from turnwise.inference.nano import build_tokenizer
 from turnwise.inference.policy import Completion, Finish, Sampling
 from turnwise.tasks.rng import Rng
-from turnwise.trainers.collect.resample import fresh_utterances
+from turnwise.trainers.collect.resample import fresh_utterances, shared_utterances
 
 
 class Echo:
@@ -52,3 +52,23 @@ async def test_trap_7_what_ran_into_a_limit_is_counted() -> None:
 async def test_an_aborted_utterance_is_no_utterance() -> None:
     with pytest.raises(InfrastructureError, match="1 of 1 fresh utterances"):
         await fresh_utterances(agent(Echo(Finish.ABORT)), [(1,)], Rng(0))
+
+
+async def test_batches_share_the_utterances_of_a_state() -> None:
+    policy, often, once = Echo(), (1, 2), (3,)
+    batches = [[often, once, often], [often], [often, often]]
+    found = await shared_utterances(agent(policy), batches, Rng("x"), most=2)
+    assert len(policy.asked) == 2 + 1, "five times the one state, at most two samples; once the other, one"
+    said = [[(each.prompt_ids, each.action_ids) for each in one.utterances] for one in found]
+    assert [[state for state, _ in each] for each in said] == batches, "each has an utterance of its own state"
+    taken = [action for each in said for state, action in each if state == often]
+    assert taken == [taken[0], taken[1]] * 2 + [taken[0]], "in turn"
+    assert taken[0] != taken[1]
+    assert found == await shared_utterances(agent(policy), batches, Rng("x"), most=2)
+
+
+async def test_with_room_for_all_no_two_turns_share_an_utterance() -> None:
+    policy = Echo(Finish.LENGTH)
+    found = await shared_utterances(agent(policy), [[(1,), (1,)], [(1,)]], Rng("x"), most=9)
+    assert len({action for each in found for action in each.actions}) == len(policy.asked) == 3
+    assert [each.cut for each in found] == [2, 1]
