@@ -61,14 +61,15 @@ class NemoRoutes:
             return await _refused(request)
         verb = request.path_params["path"]
         cookie = next(((name, request.cookies[name]) for name in (TOOLS, STEPS) if name in request.cookies), None)
+        begins = verb == "seed_session" or (verb == "reset" and (cookie is None or cookie[0] == STEPS))
         try:
             body = of(await read_json(request, self._config.frame), dict, "the body")
-            if verb in ("seed_session", "reset") and (verb != "reset" or cookie is None or cookie[0] == STEPS):
+            if begins:
                 cookie, answer = await self._begin(client, request, verb, body)
             else:
                 answer = await self._continue(client, verb, body, cookie)
         except Exception as error:
-            status, detail = ors.problem(error, client, "reset" if verb in ("seed_session", "reset") else verb)
+            status, detail = ors.problem(error, client, "reset" if begins else "call")
             answer = JSONResponse({"detail": detail}, status)
         response = answer if isinstance(answer, Response) else _json(answer)
         if cookie is not None:
@@ -82,6 +83,8 @@ class NemoRoutes:
         named = body.get("resources_session_id") if verb == "seed_session" else None
         row = body if named is None else of(body.get("task_data"), dict, "task_data")
         served, task = nemo.chosen(self._catalog, row)
+        given = row.get("responses_create_params", {} if verb == "seed_session" else None)
+        params = of(given, dict, "responses_create_params")
         id = secrets.token_hex(16) if named is None else _id(client, named)
         begun = self._episodes.reset(client.name, id, served, task, WAIT, self)
         try:
@@ -92,7 +95,6 @@ class NemoRoutes:
             raise RequestError("the client closed the connection", code="lost") from None
         if verb == "seed_session":
             return (TOOLS, id), {} if named is None else {"resources_session_id": named}
-        params = of(row.get("responses_create_params"), dict, "responses_create_params")
         text = None if params.get("input") else nemo.text_of(answer["observation"])  # the row may have it already
         info = {"supports_explicit_close": True, "supports_step_idempotency": True}
         return (STEPS, id), {"observation": text, "info": info}

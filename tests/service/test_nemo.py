@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,7 @@ WRONG: list[tuple[str, Any, int, str]] = [
     ("/seed_session", {"resources_session_id": "x", "task_data": 3}, 422, "task_data must be"),
     ("/seed_session", {"resources_session_id": 3, "task_data": row()}, 422, "resources_session_id must be"),
     ("/seed_session", [1], 422, "the body must be"),
+    ("/reset", {"turnwise": {"split": "train", "index": 0}}, 422, "responses_create_params must be"),
     ("/send_text", {"text": "add"}, 400, "begin with seed_session or reset"),
     ("/verify", {}, 400, "begin with seed_session or reset"),
     ("/aggregate_metrics", {"verify_responses": [3]}, 422, "must be of type dict"),
@@ -298,6 +300,15 @@ def test_rows_of_the_command_play(server: Any, client: httpx.Client, tmp_path: P
     client.post("/seed_session", json=local[1])
     assert "wallet" in client.post("/docs_app", json={"app": "wallet"}).text
     assert verify(client).json()["turns"] == 1
+
+
+def test_a_session_without_requests_ends() -> None:
+    with serving(capacity=1, idle=0.2) as server, http(server) as client:
+        client.post("/seed_session", json=row())
+        waiting = time.monotonic()
+        while server.episodes.places.load and time.monotonic() - waiting < 20:
+            time.sleep(0.02)
+        assert client.post("/send_text", json={"text": "add"}).status_code == 404
 
 
 def test_metrics_are_means_over_all_episodes_and_by_task() -> None:
