@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+import turnwise as tw
 from turnwise.envs.adapters import peer_process
+from turnwise.envs.adapters.hosted_env import HostedEnv
 from turnwise.envs.adapters.peer_process import HostedGame
 from turnwise.errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
 
@@ -69,6 +71,37 @@ def test_one_games_error_leaves_the_others_alone() -> None:
     with pytest.raises(EnvironmentFailedError, match="SystemExit: 3"):
         bad.ask("leave")
     assert good.ask("begin")["value"] == 1
+
+
+class Odd(HostedEnv):
+    """An environment of these games, which scores them."""
+
+    child = "hosted_games"
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        self._points = 0
+        self._limit_turns(100.5 + task.seed)
+        return str(self._begin_game()["text"])
+
+    def act(self, action: tw.Action) -> tw.Step:
+        return tw.running("", self._gain(int(action.text), 10))
+
+    def oracle(self) -> str:
+        return str(self._ask_game("begin")["value"])
+
+
+def test_an_environment_has_the_limit_of_its_task_and_pays_what_its_score_gains() -> None:
+    env = Odd()
+    with pytest.raises(UsageError, match=r"no episode has started; call reset\(\) first"):
+        env.oracle()
+    env.reset(seed=3)
+    assert (env.max_turns, env.oracle()) == (103, "1")
+    assert [env.step(each)[1] for each in ("5", "3", "3")] == [0.5, -0.2, 0.0]
+    env.close()
+    short = Odd(max_turns=2)
+    short.reset(seed=3)
+    assert short.max_turns == 2
+    short.close()
 
 
 def test_a_dead_process_has_a_reason() -> None:
