@@ -6,7 +6,6 @@ red ball 1 step left and 2 steps forward".
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import os
@@ -19,7 +18,7 @@ from typing import Any
 
 import gymnasium
 
-from ...errors import UnknownEnvironmentError, UsageError
+from ...errors import UsageError
 from ...tasks.rng import Rng
 from ...tasks.spec import Split, TaskSpec
 from ..contract import Contract
@@ -27,6 +26,7 @@ from ..fork import Forks
 from ..messages import Action, ActionLike
 from ..step import Step
 from .gymnasium_text import GymnasiumText, _made
+from .peers import unknown
 
 WORDS = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle", "done")
 """Words for Minigrid's actions, in its order; some environments have only the first three."""
@@ -184,17 +184,17 @@ def view(world: Any) -> list[str]:
     """Return what the agent sees and carries, in sentences: walls ahead and beside, then things by distance."""
     grid, visible = world.gen_obs_grid()
     middle, own = grid.width // 2, grid.height - 1
-    told = list(_walls(grid, visible, middle, own))
+    sentences = list(_walls(grid, visible, middle, own))
     things = []
     for j in range(grid.height):
         for i in range(grid.width):
             cell, right, ahead = grid.get(i, j), i - middle, own - j
             if visible[i, j] and cell is not None and cell.type != "wall" and (right, ahead) != (0, 0):
                 things.append((abs(right) + ahead, right, f"You see {_named(cell)} {_place(right, ahead)}."))
-    told += [text for *_, text in sorted(things)]
+    sentences += [text for *_, text in sorted(things)]
     if world.carrying is not None:
-        told.append(f"You carry {_named(world.carrying)}.")
-    return told or ["You see nothing."]
+        sentences.append(f"You carry {_named(world.carrying)}.")
+    return sentences or ["You see nothing."]
 
 
 def _walls(grid: Any, visible: Any, middle: int, own: int) -> Iterator[str]:
@@ -240,16 +240,14 @@ def _load(name: str) -> None:
         vars(importlib.import_module("minigrid.envs.babyai.core.roomgrid_level"))["print"] = lambda *_, **__: None
     known = [each for each in gymnasium.registry if each.startswith(FAMILIES)]
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f" Did you mean {', '.join(f'minigrid/{each}' for each in near)}?" if near else ""
-        raise UnknownEnvironmentError(f"Minigrid has no environment {name!r}.{hint}")
+        raise unknown("minigrid", name, known)
     if name.startswith(GENERATED) and not all(map(importlib.util.find_spec, GENERATOR)):
         needs = " and ".join(GENERATOR)
         raise UsageError(f"minigrid/{name} needs {needs}: pip install 'minigrid[wfc]'")
 
 
 def _check_arguments(name: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse limits and views that Minigrid accepts without a meaning, or refuses without a word.
+    """Reject values of ``max_steps`` and ``agent_view_size`` that Minigrid cannot honor, or rejects without a message.
 
     Raises:
         UsageError: ``max_steps`` is not a positive number, or ``agent_view_size`` is not odd or below 3.

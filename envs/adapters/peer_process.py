@@ -85,7 +85,6 @@ class _Child:
         self._accepts_calls, self._stopped = True, False
         self._folder = tempfile.mkdtemp(prefix="turnwise-games-")
         self._pipe, theirs = socket.socketpair()
-        self._pipe.settimeout(MOST_SECONDS)
         with theirs, Path(self._folder, ERRORS).open("ab") as errors:
             # In a session of its own: Ctrl-C is for this process, which then closes the pipe.
             self._process = subprocess.Popen(
@@ -114,6 +113,7 @@ class _Child:
             self._check_usable()
             closed, self._closed = self._closed, []
             try:
+                self._pipe.settimeout(MOST_SECONDS)
                 self._pipe.sendall(f"[{closed}, {call}]\n".encode())
                 line, problem = self._answers.readline(), "died"
             except TimeoutError:

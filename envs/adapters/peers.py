@@ -6,10 +6,13 @@ one file, and imports its package only when an environment is created.
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from ...errors import UnknownEnvironmentError
 
 ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.-]+-v\d+)")
 VERSION = re.compile(r"-v\d+$")
@@ -93,3 +96,19 @@ def peer_of(id: str) -> tuple[Peer, str] | None:
         return None
     name = match["name"]
     return peer, name if peer.versioned else name.rpartition("-v")[0]
+
+
+def unknown(package: str, name: str, known: Iterable[str]) -> UnknownEnvironmentError:
+    """Return the error for a name that a package does not have, with the ids of those that are close to it.
+
+    Args:
+        package: first part of the ids.
+        name: the package's own name of the environment.
+        known: all names that it has.
+    """
+    version = "" if PEERS[package].versioned else "-v0"
+    near = ", ".join(
+        f"{package}/{each}{version}" for each in difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    )
+    hint = f" Did you mean {near}?" if near else ""
+    return UnknownEnvironmentError(f"{package} has no environment {name!r}.{hint}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import re
@@ -10,7 +9,7 @@ import sys
 import warnings
 from typing import Any
 
-from ...errors import UnknownEnvironmentError, UsageError
+from ...errors import UsageError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
@@ -18,6 +17,7 @@ from ...tasks.spec import Split, TaskSpec
 from ..base import TurnEnv
 from ..messages import Action, ActionLike
 from ..step import Step, termination
+from .peers import unknown
 
 FULL = 1.0 - 1e-9
 """Score from which an answer counts as right; below, it pays its score, and the episode fails."""
@@ -49,9 +49,7 @@ class ReasoningGym(TurnEnv):
             warnings.simplefilter("ignore", SyntaxWarning)
             factory: Any = importlib.import_module("reasoning_gym.factory")
         if name not in factory.DATASETS:
-            near = difflib.get_close_matches(name, factory.DATASETS, n=3, cutoff=0.5)
-            hint = f" Did you mean {', '.join(f'reasoning_gym/{each}-v0' for each in near)}?" if near else ""
-            raise UnknownEnvironmentError(f"Reasoning Gym has no dataset {name!r}.{hint}")
+            raise unknown("reasoning_gym", name, factory.DATASETS)
         if evaluates(factory.DATASETS[name][0]):
             raise UsageError(
                 f"reasoning_gym/{name} is not supported: its module evaluates texts as Python, so an answer could run "
@@ -83,8 +81,8 @@ class ReasoningGym(TurnEnv):
         except (Exception, SystemExit):  # a scorer that fails at an odd answer: the agent wrote it, so it is wrong
             score = 0.0
         solved = score >= FULL
-        told = "That is right." if solved else "That is not right."
-        return termination(told, score if answer else 0.0, Score(success=solved))
+        verdict = "That is right." if solved else "That is not right."
+        return termination(verdict, score if answer else 0.0, Score(success=solved))
 
     def oracle(self) -> ActionLike:
         """Return the dataset's own answer."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import shutil
 from dataclasses import replace
 from typing import Any
 
-from ...errors import UnknownEnvironmentError, UnparseableError, UsageError
+from ...errors import UnparseableError, UsageError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
-from ..contract import Contract
-from ..fork import Forks
 from ..messages import Action, ActionLike, clip
 from ..step import Step, running
 from .hosted_env import HostedEnv
+from .peers import unknown
 
-USUAL_LIMIT, MORE_TURNS = 100, 1.5
-"""Turns of a game, and turns per command of the gold path where that is more."""
+TURN_FACTOR = 1.5
+"""Turns of an episode per command of its gold path."""
 FULL, LONGEST_COMMAND = 100, 200
 RULES = (
     "You do an experiment in a text world. Answer with one command, such as: look around, look at OBJ, look in OBJ, "
@@ -41,8 +39,6 @@ NAME = re.compile(
 """A thing or place in a description, such as "wood cup" in "a wood cup (containing red paint)"."""
 CHOICE = re.compile(r"^(\d+):", re.M)
 """A number that answers an ambiguous command."""
-START_SECONDS = 60.0
-"""Most seconds of a reset: the first one starts Java."""
 
 
 class ScienceWorld(HostedEnv):
@@ -60,22 +56,17 @@ class ScienceWorld(HostedEnv):
     """
 
     child = "envs.adapters.scienceworld_child"
-    forks = Forks.REPLAY
-    max_turns_truncates = True
-    contract = Contract(max_seconds=START_SECONDS)
 
     def __init__(
         self, name: str, *, simplifications: str = "", max_turns: int | None = None, render_mode: str | None = None
     ) -> None:
         known = list(importlib.import_module("scienceworld.constants").ID2TASK.values())
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-            hint = f" Did you mean {', '.join(f'scienceworld/{each}-v0' for each in near)}?" if near else ""
-            raise UnknownEnvironmentError(f"ScienceWorld has no task {name!r}.{hint}")
+            raise unknown("scienceworld", name, known)
         if shutil.which("java") is None:
             raise UsageError(f"scienceworld/{name} needs Java, and there is no `java` on the path")
-        self._name, self._simplifications, self._most_turns = name, simplifications, max_turns
-        super().__init__(max_turns=max_turns or USUAL_LIMIT, render_mode=render_mode)
+        self._name, self._simplifications = name, simplifications
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     def tasks(self) -> TaskFamily[Any]:  # type: ignore[override]
         """Return the family of its tasks, which differ by the variation that their seed chooses."""
@@ -88,7 +79,7 @@ class ScienceWorld(HostedEnv):
         )
         self._variation, self._gold = int(begun["variation"]), tuple(self._ask_game("gold"))
         self._points, self._done, self._seen = 0, 0, ""
-        self.max_turns = self._most_turns or max(USUAL_LIMIT, int(MORE_TURNS * len(self._gold)))
+        self._limit_turns(TURN_FACTOR * len(self._gold))
         return f"{RULES}\n\n{begun['task']}\n\n{begun['text'].strip()}"
 
     def act(self, action: Action) -> Step:
@@ -100,9 +91,8 @@ class ScienceWorld(HostedEnv):
         if self._done < len(self._gold) and command == self._gold[self._done]:
             self._done += 1
         score = max(0, int(seen["score"]))
-        reward, self._points = (score - self._points) / FULL, score
         self._seen = str(seen["text"]).strip()
-        step = running(self._seen, reward)
+        step = running(self._seen, self._gain(score, FULL))
         return replace(step, terminated=True, score=Score(success=score >= FULL)) if seen["over"] else step
 
     def oracle(self) -> ActionLike:
@@ -126,6 +116,5 @@ class ScienceWorld(HostedEnv):
 
     _gold: tuple[str, ...] = ()
     _variation: int = 0
-    _points: int = 0
     _done: int = 0
     _seen: str = ""

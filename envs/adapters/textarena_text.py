@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import random
 import threading
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from ...errors import UnknownEnvironmentError, UsageError
+from ...errors import UsageError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
@@ -20,12 +19,13 @@ from ..base import TurnEnv
 from ..contract import Contract
 from ..messages import Action
 from ..step import Step, running
+from .peers import unknown
 
 WINS = 1.0
 """Reward from which a game counts as won."""
 GENERATOR = "TextArena draws from the global generator, which the adapter exchanges around each call"
 NO_ORACLE = "TextArena has no oracle"
-USUAL_LIMIT, MORE_TURNS = 100, 2
+USUAL_LIMIT, TURN_FACTOR = 100, 2
 """Turns of a game that states no limit; and turns allowed per turn of a game, which does not count invalid moves."""
 _lock = threading.RLock()
 """Lets one game at a time have the global generator."""
@@ -62,7 +62,7 @@ class TextArena(TurnEnv):
         with self._generating():
             self._game: Any = _made(self._name, arguments)
             self._reset(0)
-        limit = MORE_TURNS * (getattr(self._game.state, "max_turns", None) or USUAL_LIMIT)
+        limit = TURN_FACTOR * (getattr(self._game.state, "max_turns", None) or USUAL_LIMIT)
         super().__init__(max_turns=max_turns or limit, render_mode=render_mode)
 
     def tasks(self) -> TaskFamily[Any]:  # type: ignore[override]
@@ -82,13 +82,13 @@ class TextArena(TurnEnv):
         """Make a move."""
         with self._generating():
             over, _ = self._game.step(action.text)
-            told = self._shown()
+            text = self._shown()
             if not over:
-                return running(told)
-            rewards, told_at_the_end = self._game.close()
+                return running(text)
+            rewards, results = self._game.close()
         reward = float((rewards or {}).get(0) or 0.0)
-        reason = (told_at_the_end or {}).get(0, {}).get("reason") or "The game is over."
-        ended = running("\n".join(filter(None, (told, str(reason)))), reward)
+        reason = (results or {}).get(0, {}).get("reason") or "The game is over."
+        ended = running("\n".join(filter(None, (text, str(reason)))), reward)
         return replace(ended, terminated=True, score=Score(success=reward >= WINS))
 
     @contextmanager
@@ -128,9 +128,7 @@ def _made(name: str, arguments: Mapping[str, Any]) -> Any:
     arena: Any = importlib.import_module("textarena")
     known = importlib.import_module("textarena.envs.registration").ENV_REGISTRY
     if f"{name}-raw" not in known:
-        near = difflib.get_close_matches(name, [each for each in known if not each.endswith(("-raw", "-train"))], n=3)
-        hint = f" Did you mean {', '.join(f'textarena/{each}' for each in near)}?" if near else ""
-        raise UnknownEnvironmentError(f"TextArena has no game {name!r}.{hint}")
+        raise unknown("textarena", name, (each for each in known if not each.endswith(("-raw", "-train"))))
     try:
         return arena.make(f"{name}-raw", **arguments)
     except (SyntaxError, ImportError) as error:  # written for a newer Python, or lacks a package

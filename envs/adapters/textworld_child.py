@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -17,6 +18,8 @@ from .peer_child import RefusedError, serve
 
 MOST_COMPILED = 128
 """Compiled games that are kept: members of a group and forks play the same one."""
+ATTEMPTS = 5
+"""Number of seeds to try for a game."""
 OVER = "Would you like to RESTART"
 """Beginning of the question that the interpreter asks after the end of a game."""
 STATUS = re.compile(r"\s*>\s+-= [^\n]*\Z")
@@ -56,9 +59,25 @@ class _Compiled:
 def _make(kind: str, seed: int, settings: dict[str, Any], path: Path) -> None:
     """Generate and compile a game.
 
+    Where the rooms that TextWorld draws allow no quest, it draws others with a seed derived from that of the task.
+
     Raises:
         RefusedError: TextWorld refuses the settings.
+        Exception: no attempt allows a quest.
     """
+    no_quest: Any = importlib.import_module("textworld.generator").QuestGenerationError
+    seeds = [seed, *(_derived(seed, attempt) for attempt in range(1, ATTEMPTS))]
+    for each in seeds[:-1]:
+        with contextlib.suppress(no_quest):
+            return _attempt(kind, each, settings, path)
+    return _attempt(kind, seeds[-1], settings, path)
+
+
+def _derived(seed: int, attempt: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}/{attempt}".encode()).digest()[:4], "big")
+
+
+def _attempt(kind: str, seed: int, settings: dict[str, Any], path: Path) -> None:
     textworld: Any = importlib.import_module("textworld")
     generator: Any = importlib.import_module("textworld.generator")
     challenges: Any = importlib.import_module("textworld.challenges")
@@ -76,7 +95,7 @@ def _make(kind: str, seed: int, settings: dict[str, Any], path: Path) -> None:
             game = challenges.CHALLENGES[f"tw-{kind}"][1](settings, options)
         options.path = str(path)
         textworld.generator.compile_game(game, options)
-    except (ValueError, TypeError, AssertionError, KeyError, generator.QuestGenerationError) as error:
+    except (ValueError, TypeError, AssertionError, KeyError) as error:
         raise RefusedError(f"TextWorld makes no game of {settings}: {type(error).__name__}: {error}") from None
 
 

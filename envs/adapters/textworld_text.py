@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...errors import UnknownEnvironmentError, UnparseableError, UsageError
+from ...errors import UnparseableError, UsageError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
 from ...tasks.spec import Split, TaskSpec
 from ..contract import Contract
-from ..fork import Forks
 from ..messages import Action, ActionLike, clip
 from ..step import Step, running
-from .hosted_env import HostedEnv
+from .hosted_env import START_SECONDS, HostedEnv
+from .peers import unknown
 
 GAMES: Mapping[str, Mapping[str, Any]] = {
     "coin_collector": {"level": 5},
@@ -32,16 +31,14 @@ GAMES: Mapping[str, Mapping[str, Any]] = {
 """TextWorld's games and their settings, with the values of this adapter; those of TextWorld's ``tw-make``."""
 COOKING_SPLITS = {Split.TRAIN: "train", Split.DEV: "valid"}
 """TextWorld's names of splits, whose foods differ; all others are its ``test``."""
-USUAL_LIMIT, MORE_TURNS = 100, 2
-"""Turns of a game, and turns per command of its walkthrough where that is more."""
+TURN_FACTOR = 2
+"""Turns of an episode per command of its walkthrough."""
 COMMAND = re.compile(r"[a-z0-9][a-z0-9 '&-]*")
 """Pattern of one command. Full stops and commas would join several, or address a character of the game."""
 LONGEST_COMMAND = 100
 ALWAYS = ("examine", "inventory", "look")
 RULES = "You play a text adventure. Answer with one command, which begins with one of: {verbs}."
 BY_CHANCE = "random play picks among the commands that do something, and wins small games"
-START_SECONDS = 60.0
-"""Most seconds of a reset: the first one starts a process, and each new game is compiled."""
 
 
 class TextWorld(HostedEnv):
@@ -58,8 +55,6 @@ class TextWorld(HostedEnv):
     """
 
     child = "envs.adapters.textworld_child"
-    forks = Forks.REPLAY
-    max_turns_truncates = True
     contract = Contract(max_seconds=START_SECONDS, exempt={"random_at_floor": BY_CHANCE})
 
     def __init__(
@@ -74,15 +69,13 @@ class TextWorld(HostedEnv):
         if importlib.util.find_spec("textworld") is None:
             raise ModuleNotFoundError("No module named 'textworld'", name="textworld")
         if name not in GAMES:
-            near = difflib.get_close_matches(name, GAMES, n=1, cutoff=0.5) or sorted(GAMES)
-            hint = ", ".join(f"textworld/{each}-v0" for each in near)
-            raise UnknownEnvironmentError(f"TextWorld has no game {name!r}. Did you mean {hint}?")
-        if unknown := sorted(set(settings) - set(GAMES[name])):
+            raise unknown("textworld", name, GAMES)
+        if others := sorted(set(settings) - set(GAMES[name])):
             known = ", ".join(GAMES[name])
-            raise UsageError(f"textworld/{name} has no setting {unknown[0]!r}; it has {known}")
+            raise UsageError(f"textworld/{name} has no setting {others[0]!r}; it has {known}")
         self._name, self._settings = name, {**GAMES[name], **settings}
-        self._admissible, self._most_turns = admissible, max_turns
-        super().__init__(max_turns=max_turns or USUAL_LIMIT, render_mode=render_mode)
+        self._admissible = admissible
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     def tasks(self) -> TaskFamily[Any]:  # type: ignore[override]
         """Return the family of its tasks, which differ by their seeds, and in cooking by the foods of their split."""
@@ -96,7 +89,7 @@ class TextWorld(HostedEnv):
         self._done: tuple[str, ...] = ()
         self._verbs = tuple(sorted({*begun["verbs"], *ALWAYS}))
         self._walkthrough = tuple(begun["walkthrough"])
-        self.max_turns = self._most_turns or max(USUAL_LIMIT, MORE_TURNS * len(self._walkthrough))
+        self._limit_turns(TURN_FACTOR * len(self._walkthrough))
         parts = (RULES.format(verbs=", ".join(self._verbs)), begun["objective"], self._shown())
         return "\n\n".join(filter(None, parts))
 
@@ -104,9 +97,7 @@ class TextWorld(HostedEnv):
         """Enter a command."""
         command = self._read(action)
         self._state, self._done = self._ask_game("step", command=command), (*self._done, command)
-        score = int(self._state["score"])
-        reward, self._points = (score - self._points) / self._most, score
-        step = running(self._shown(), reward)
+        step = running(self._shown(), self._gain(int(self._state["score"]), self._most))
         if not (self._state["won"] or self._state["lost"]):
             return step
         return replace(step, terminated=True, score=Score(success=self._state["won"]))
@@ -131,7 +122,6 @@ class TextWorld(HostedEnv):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     _state: Mapping[str, Any] = {}
-    _points: int = 0
     _most: int = 1
     _verbs: tuple[str, ...] = ()
     _walkthrough: tuple[str, ...] = ()

@@ -168,7 +168,7 @@ def test_rejected_arrangements_are_not_printed(capsys: pytest.CaptureFixture[str
 def test_unknown_ids_and_arguments_are_refused() -> None:
     with pytest.raises(UnknownEnvironmentError, match="Did you mean minigrid/BabyAI-GoToRedBall-v0"):
         tw.make("minigrid/BabyAI-GoToRedBal-v0")
-    with pytest.raises(UnknownEnvironmentError, match="Minigrid has no environment 'CartPole-v1'"):
+    with pytest.raises(UnknownEnvironmentError, match="minigrid has no environment 'CartPole-v1'"):
         tw.make("minigrid/CartPole-v1")
     with pytest.raises(UsageError, match="no_such"):
         tw.make("minigrid/MiniGrid-Empty-5x5-v0", no_such=1)

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+import turnwise as tw
 from turnwise.envs.adapters import peer_process
+from turnwise.envs.adapters.hosted_env import HostedEnv
 from turnwise.envs.adapters.peer_process import HostedGame
 from turnwise.errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
 
@@ -44,7 +46,7 @@ def game() -> HostedGame:
 
 def gone(*pids: int) -> bool:
     """Whether processes end within some seconds; one that is not reaped yet has ended."""
-    for _ in range(200):
+    for _ in range(1200):
         if not any(alive(pid) for pid in pids):
             return True
         time.sleep(0.05)
@@ -71,6 +73,37 @@ def test_one_games_error_leaves_the_others_alone() -> None:
     assert good.ask("begin")["value"] == 1
 
 
+class Odd(HostedEnv):
+    """An environment of these games, which scores them."""
+
+    child = "hosted_games"
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        self._points = 0
+        self._limit_turns(100.5 + task.seed)
+        return str(self._begin_game()["text"])
+
+    def act(self, action: tw.Action) -> tw.Step:
+        return tw.running("", self._gain(int(action.text), 10))
+
+    def oracle(self) -> str:
+        return str(self._ask_game("begin")["value"])
+
+
+def test_an_environment_has_the_limit_of_its_task_and_pays_what_its_score_gains() -> None:
+    env = Odd()
+    with pytest.raises(UsageError, match=r"no episode has started; call reset\(\) first"):
+        env.oracle()
+    env.reset(seed=3)
+    assert (env.max_turns, env.oracle()) == (103, "1")
+    assert [env.step(each)[1] for each in ("5", "3", "3")] == [0.5, -0.2, 0.0]
+    env.close()
+    short = Odd(max_turns=2)
+    short.reset(seed=3)
+    assert short.max_turns == 2
+    short.close()
+
+
 def test_a_dead_process_has_a_reason() -> None:
     one = game()
     one.ask("begin")
@@ -80,24 +113,24 @@ def test_a_dead_process_has_a_reason() -> None:
 
 
 def test_a_game_that_hangs_is_killed_and_the_others_do_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_process, "MOST_SECONDS", 2.0)
     waiting, hanging = game(), game()
     own = waiting.ask("start_process")
     errors: list[Any] = []
 
     def wait() -> None:
-        try:
+        while not hanging._child._turn.locked():
+            time.sleep(0.01)
+        with pytest.raises(EnvironmentDiedError) as died:
             waiting.ask("begin")
-        except EnvironmentDiedError as error:
-            errors.append(error)
+        errors.append(died.value)
 
-    thread = threading.Thread(target=wait)
-    timer = threading.Timer(0.5, thread.start)
-    timer.start()
-    with pytest.raises(EnvironmentDiedError, match="gave no answer for 2 s in begin"):
-        hanging.ask("begin", hang=True)
-    timer.join()
-    thread.join(10)
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    with monkeypatch.context() as patch:
+        patch.setattr(peer_process, "MOST_SECONDS", 0.5)
+        with pytest.raises(EnvironmentDiedError, match=r"no answer for 0\.5 s in begin"):
+            hanging.ask("begin", hang=True)
+    thread.join(60)
     assert len(errors) == 1
     assert gone(waiting._child._process.pid, own)
     assert not Path(waiting._child._folder).exists()
@@ -116,7 +149,7 @@ def test_stop_ends_a_call_that_waits_in_another_thread() -> None:
     threading.Thread(target=hang, daemon=True).start()
     time.sleep(0.3)
     hanging._child.stop()
-    assert ended.wait(10)
+    assert ended.wait(60)
     assert gone(hanging._child._process.pid, own)
 
 

@@ -10,11 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import turnwise as tw
+from turnwise.envs.adapters import textworld_child
 from turnwise.errors import EnvironmentDiedError, UnknownEnvironmentError, UsageError
 
 from .oracle_episodes import played
@@ -153,6 +155,31 @@ def test_unknown_games_and_settings_are_refused(keeper: Any) -> None:
         tw.make("textworld/coin_collector-v0", levle=1)
     with pytest.raises(UsageError, match=r"within \[1-300\]"):
         tw.make("textworld/coin_collector-v0", level=1000).reset(seed=0)
+
+
+def test_rooms_that_allow_no_quest_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator: Any = ModuleType("textworld.generator")
+    generator.QuestGenerationError = LookupError
+    monkeypatch.setitem(sys.modules, "textworld", ModuleType("textworld"))
+    monkeypatch.setitem(sys.modules, "textworld.generator", generator)
+    seeds: list[int] = []
+
+    def attempt(kind: str, seed: int, *_: Any) -> None:
+        seeds.append(seed)
+        if len(seeds) < 3 or kind == "custom":
+            raise LookupError("no quest")
+
+    monkeypatch.setattr(textworld_child, "_attempt", attempt)
+    textworld_child._make("treasure_hunter", 7, {}, Path())
+    assert seeds[0] == 7
+    assert len(set(seeds)) == 3
+    first, seeds = seeds, []
+    textworld_child._make("treasure_hunter", 7, {}, Path())
+    assert seeds == first, "a task is one game"
+    seeds.clear()
+    with pytest.raises(LookupError):
+        textworld_child._make("custom", 7, {}, Path())
+    assert len(seeds) == textworld_child.ATTEMPTS
 
 
 def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
