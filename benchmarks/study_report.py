@@ -52,8 +52,6 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
         seconds = statistics.fmean(line["cpu_seconds_training"] for line in row.lines)
         lines.append(
             f"| {row.name} | {rate(row.value)} | {len(returns)}{failed} | {_returns(study, returns, dataset)} "
-            f"| {success:.0%} | {episodes:,.0f} | {seconds:.0f} |"
-            f"| {row.name} | {rate(row.value)} | {len(returns)}{failed} | {spread(score, 1)} | {spread(raw, 2)} "
             f"| {success:.0%} | {episodes:,.0f} | {seconds:.0f} |" + (f" {rank_cell(study, row)} |" if ranked else "")
         )
     for row in rows:
