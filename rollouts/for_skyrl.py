@@ -41,6 +41,7 @@ def skyrl_env(id: str, *, parser: str = AUTO, **kwargs: Any) -> type[Any]:
         def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
             super().__init__()
             row = extras or {}
+            self.turns = 0
             self.max_turns = int(row.get("max_turns") or sys.maxsize)  # the environment ends by itself
             self._task = task_of_row(row)
             self._play = ThreadedEpisode(TextEpisode(id, kwargs, parser))

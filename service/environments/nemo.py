@@ -151,7 +151,7 @@ def metrics_of(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _means(responses: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    found = {}
+    found: dict[str, float] = {}
     for key in ("reward", "success"):
         values = [float(each[key]) for each in responses if isinstance(each.get(key), int | float)]
         found |= {f"mean/{key}": statistics.fmean(values)} if values else {}

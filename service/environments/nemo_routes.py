@@ -61,6 +61,7 @@ class NemoRoutes:
             return await _refused(request)
         verb = request.path_params["path"]
         cookie = next(((name, request.cookies[name]) for name in (TOOLS, STEPS) if name in request.cookies), None)
+        answer: Response | dict[str, Any] | str
         begins = verb == "seed_session" or (verb == "reset" and (cookie is None or cookie[0] == STEPS))
         try:
             body = of(await read_json(request, self._config.frame), dict, "the body")

@@ -104,7 +104,7 @@ def test_packed_ids_are_smaller_than_pickled_ones() -> None:
 
 
 def test_an_action_nested_too_deeply_is_recorded_as_the_environment_reads_it() -> None:
-    """One that Python can parse, but neither pickle nor write, would stop the run."""
+    """Python parses it, but can neither pickle nor write it, which stopped a run."""
     nested: list[Any] = []
     for _ in range(700):
         nested = [nested]

@@ -251,7 +251,7 @@ def test_tokens_bodies_and_other_protocols(server: Any, client: httpx.Client) ->
         assert plain.post("/mcp", json={"jsonrpc": "2.0", "id": 1, **ended}, headers=bearer).json()["result"]["closed"]
         assert plain.get("/list_environments", headers=bearer).json() == [ID, APPS], "other protocols keep their routes"
         for odd in (b"Basic", b"Basic !", b"Basic \xff", b"Basic bmVtbw=="):
-            assert plain.post("/verify", headers={"Authorization": odd}).status_code in (401, 404)
+            assert plain.post("/verify", headers=[(b"Authorization", odd)]).status_code in (401, 404)
     assert client.post("/seed_session", json={"x": "y" * server.config.frame}).status_code == 413
     assert client.post("/seed_session", content=b"[" * 5000).status_code == 422
     assert (client.get("/").json(), client.get("/reverify_mode").json()) == ({"status": "ok"}, "unsupported")
@@ -285,7 +285,8 @@ def test_a_full_server_lets_sessions_wait(server: Any, monkeypatch: pytest.Monke
 
 def test_rows_of_the_command_play(server: Any, client: httpx.Client, tmp_path: Path) -> None:
     tw.connect(server.address, token=TOKEN)
-    place, written = server.address.partition("://")[2], {}
+    place = server.address.partition("://")[2]
+    written: dict[tuple[str, Agent], list[Any]] = {}
     for id, agent in ((f"turnwise://{place}/{APPS}", Agent.SIMPLE), (APPS, Agent.SIMPLE), (APPS, Agent.GYMNASIUM)):
         out = tmp_path / f"{len(written)}.jsonl"
         export_nemo(id, out=out, n=2, split="dev", level="", seed=0, agent=agent)

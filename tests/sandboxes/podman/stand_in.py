@@ -1,4 +1,4 @@
-"""A service at a socket that answers as it is asked to, for what a real Podman cannot be made to do."""
+"""A service at a socket that gives the answers of a test, for what a real Podman cannot be made to do."""
 
 from __future__ import annotations
 

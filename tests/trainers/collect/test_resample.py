@@ -56,7 +56,7 @@ async def test_an_aborted_utterance_is_no_utterance() -> None:
 
 async def test_batches_share_the_utterances_of_a_state() -> None:
     policy, often, once = Echo(), (1, 2), (3,)
-    batches = [[often, once, often], [often], [often, often]]
+    batches: list[list[tuple[int, ...]]] = [[often, once, often], [often], [often, often]]
     found = await shared_utterances(agent(policy), batches, Rng("x"), most=2)
     assert len(policy.asked) == 2 + 1, "five times the one state, at most two samples; once the other, one"
     said = [[(each.prompt_ids, each.action_ids) for each in one.utterances] for one in found]
@@ -69,6 +69,7 @@ async def test_batches_share_the_utterances_of_a_state() -> None:
 
 async def test_with_room_for_all_no_two_turns_share_an_utterance() -> None:
     policy = Echo(Finish.LENGTH)
-    found = await shared_utterances(agent(policy), [[(1,), (1,)], [(1,)]], Rng("x"), most=9)
+    batches: list[list[tuple[int, ...]]] = [[(1,), (1,)], [(1,)]]
+    found = await shared_utterances(agent(policy), batches, Rng("x"), most=9)
     assert len({action for each in found for action in each.actions}) == len(policy.asked) == 3
     assert [each.cut for each in found] == [2, 1]
