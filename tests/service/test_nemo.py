@@ -4,6 +4,8 @@
 
     python3.13 -m venv v && v/bin/pip install nemo-gym==0.4.0
     NEMO_PYTHON=v/bin/python pytest --shift all tests/service/test_nemo.py
+
+Release 0.7 also has a check of sessions, which is then run.
 """
 
 from __future__ import annotations
@@ -425,3 +427,27 @@ def test_nemo_gyms_own_agents_play(tmp_path: Path) -> None:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
         assert ran.returncode == 0, ran.stderr + ran.stdout
         assert ran.stdout.splitlines()[-1] == "played"
+
+
+CHECK = """
+import sys, httpx, fastapi.testclient
+fastapi.testclient.TestClient = lambda app, **_: httpx.Client(base_url=sys.argv[1], trust_env=False)
+from nemo_gym.base_resources_server import ResourcesSeedSessionRequest
+from nemo_gym.testing.session_conformance import check_resources_session_contract
+ids = {"episode_id": {"rollout_id": "r"}, "task_id": {"taskset": "t", "task_id": "0"}}
+task = {"turnwise": {"split": "train", "index": 1}}
+seed = ResourcesSeedSessionRequest(resources_session_id="one", **ids, task_data=task)
+check_resources_session_contract(None, seed, keeps_state=True)
+print("conforms")
+"""
+
+
+@pytest.mark.shift
+@pytest.mark.skipif("NEMO_PYTHON" not in os.environ, reason="NOT TESTED with NeMo Gym's own check of sessions")
+def test_sessions_pass_nemo_gyms_own_check(server: Any, client: httpx.Client) -> None:
+    url = server.address.replace("ws://", f"http://nemo:{TOKEN}@", 1)
+    command = [os.environ["NEMO_PYTHON"], "-c", CHECK, url]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    if "No module named 'nemo_gym.testing'" in ran.stderr or "cannot import name 'Resources" in ran.stderr:
+        pytest.skip("this release of NeMo Gym has no such check")
+    assert (ran.returncode, ran.stdout.splitlines()[-1:]) == (0, ["conforms"]), ran.stderr
