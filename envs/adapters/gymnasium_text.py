@@ -105,8 +105,8 @@ class GymnasiumText(TurnEnv):
         _check(name, self._game, self._words)
         limit = self._game.spec.max_episode_steps or 100
         super().__init__(max_turns=limit if max_turns is None else max_turns)
-        told = "\n".join(filter(None, (_about(self._game), LEGENDS.get(self._kind), self._how())))
-        self._instructions = told if instructions is None else instructions
+        usual = "\n".join(filter(None, (_about(self._game), LEGENDS.get(self._kind), self._how())))
+        self._instructions = usual if instructions is None else instructions
         floor = RANDOM_FLOORS.get(self._kind, self.contract.random_floor)
         self.contract = Contract(random_floor=floor, exempt={} if self.has_oracle else {"oracle_solves": NO_ORACLE})
 
