@@ -147,6 +147,8 @@ class Study(Config):
     """The final measurement."""
     start: StartConfig = StartConfig()
     """When the others may start from a learner."""
+    also: tuple[str, ...] = ()
+    """Further learners that those of ``against`` are compared with, in the place of its last one."""
     rank: RankConfig | None = None
     """Measurements of ArCHer's critics along their runs; none, if they are not measured."""
     sweep: SweepConfig | None = None

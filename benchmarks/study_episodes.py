@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 from study_config import Study
 from study_rows import Row
@@ -43,7 +44,7 @@ def online(row: Row) -> bool:
 
 def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
     """Episodes until a curve first reaches each threshold: medians over seeds, and the ratios of those compared."""
-    *slower, fast = study.against
+    *slower, last = study.against
     played = [row for row in rows if online(row)]
     heads = [f"to {threshold:g}" for threshold in study.thresholds]
     lines = [f"| learner | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
@@ -51,7 +52,7 @@ def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
     for name, columns in found.items():
         lines.append(f"| {name} | {' | '.join(median_cell(column) for column in columns)} |")
     seeds = {row.name: [line["seed"] for line in row.lines] for row in played}
-    for slow in slower:
+    for fast, slow in product((last, *study.also), slower):
         if slow in found and fast in found:
             columns = zip(found[slow], found[fast], strict=True)
             cells = [

@@ -119,15 +119,19 @@ def reading_line(rows: Sequence[Row]) -> str:
 
 
 def improvement_line(study: Study, rows: Sequence[Row]) -> str:
-    """How often a seed of the last learner that is compared does better than one of the others."""
+    """How often a seed of the last learner that is compared, or of ``also``, does better than one of the others."""
     returns = {row.name: [float(line["return"]) for line in row.lines] for row in rows}
-    *slower, fast = study.against
-    said = [
-        f"above a seed of {slow} with probability {spread(improvement(returns[slow], returns[fast]), 2)}"
-        for slow in slower
-        if returns.get(slow) and returns.get(fast)
-    ]
-    return f"A seed of {fast} ends {', and '.join(said)}." if said else ""
+    *slower, last = study.against
+    sentences = []
+    for fast in (last, *study.also):
+        said = [
+            f"above a seed of {slow} with probability {spread(improvement(returns[slow], returns[fast]), 2)}"
+            for slow in slower
+            if returns.get(slow) and returns.get(fast)
+        ]
+        if said:
+            sentences.append(f"A seed of {fast} ends {', and '.join(said)}.")
+    return " ".join(sentences)
 
 
 def clip_table(rows: Sequence[Row]) -> list[str]:

@@ -152,6 +152,9 @@ def test_every_slower_learner_is_compared_with_the_last(ranks: Any, study: Any) 
         "| **ppo : archer** | 1.0 (1.0 … 1.0) |",
         "| **loop : archer** | 1.0 (1.0 … 1.0) |",
     ]
+    both = study.model_copy(update={"also": ("noise",)})
+    assert tables.reach_table(both, found)[-1] == "| **loop : noise** | 1.0 (1.0 … 1.0) |"
+    assert "A seed of noise ends above a seed of ppo with probability 0.50" in report.improvement_line(both, found)
     said = report.improvement_line(study, found)
     assert "of archer ends above a seed of ppo with probability 0.50" in said
     assert "and above a seed of loop with probability 0.50" in said

@@ -30,7 +30,7 @@ Run = Callable[..., Any]
         (("eval", "guess.py", "-p", "oracle", "--level", "9"), ("has no level 9",)),
         (("eval", "guess.py", "-p", "oracle", "no_such=1"), ("there is no setting 'no_such'",)),
         (("eval", "guess.py", "-p", "oracle", "env_kwargs.size=1"), ("size",)),
-        (("eval", "guess.py", "-p", "mixed:2"), ("[0, 1]",)),
+        (("eval", "guess.py", "-p", "mixed:2"), ("a skill must be a number from 0 to 1",)),
         (("eval", "--config", "missing.toml"), ("cannot read configuration missing.toml",)),
         (("replay", "runs/nowhere"), ("no episodes at runs/nowhere",)),
         (("compare", "runs/nowhere", "runs/nowhere"), ("no episodes at runs/nowhere",)),

@@ -76,7 +76,7 @@ def test_training_episodes_are_kept_to_be_read(run: Run) -> None:
     assert run("train", "loop", "--out", "runs/loop", "--resume", "steps=2", "keep_episodes=all").code == 0
     steps = [episode.fingerprints["step"] for episode in load_episodes("runs/loop/training_episodes")]
     assert sorted(steps) == ["1"] * 2 + ["2"] * 4
-    assert run("export", "runs/loop/training_episodes", "said.jsonl").code == 0
+    assert run("export", "runs/loop/training_episodes", "said.jsonl", "-f", "atif").code == 0
     assert not Path("runs/bc/training_episodes").exists()
 
 
