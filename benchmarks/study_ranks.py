@@ -82,7 +82,8 @@ def ranks_of(run: Run) -> list[Rank]:
     names = ("critic/rank", "critic/rank_error", "critic/rank_states")
     found = [run.series(name) for name in names]
     steps = [step for step in found[0] if all(step in series for series in found)]
-    return [Rank(found[0][step][0], *(series[step][1] for series in found)) for step in steps]
+    later = {int(record["step"]): float(record.get("episodes") or 0) for record in run.records}  # learned from after it
+    return [Rank(found[0][step][0] - later[step], *(series[step][1] for series in found)) for step in steps]
 
 
 def mean_rank(ranks: Sequence[Rank]) -> float | None:

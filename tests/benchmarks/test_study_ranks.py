@@ -101,7 +101,7 @@ def test_episodes_of_a_measurement_are_not_those_of_the_run(ranks: Any) -> None:
     assert [record.get("episodes", 0) for record in run.records] == [0, 10, 10, 10, 10]
     curve = importlib.import_module("study_rows").trace_of(run)
     assert curve == [(0, 0.1), (20, 0.3), (40, 0.5)]
-    assert ranks.ranks_of(run) == [ranks.Rank(20, 0.2, 0.1, 20), ranks.Rank(40, 0.6, 0.1, 8)], "none without a state"
+    assert ranks.ranks_of(run) == [ranks.Rank(10, 0.2, 0.1, 20), ranks.Rank(30, 0.6, 0.1, 8)], "none without a state"
     assert ranks.mean_rank(ranks.ranks_of(run)) == pytest.approx(0.4)
     assert ranks.mean_rank([]) is None
 
