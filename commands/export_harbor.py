@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..config import load_config
 from ..envs.harbor.export import BASE, code_env, slug, unexportable, write_task
 from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import UsageError
-from ..evals.settings import EvalConfig
 from .completion import environment_ids
-from .terminal import remark
+from .task_export import print_written, task_settings
 
 IMAGE = re.compile(r"[a-zA-Z0-9][\w.:/@-]*", re.ASCII)
 
@@ -55,7 +52,9 @@ def export_harbor(
     """
     id = environment(env)
     given = {"env": id, "policy": "oracle", "n": n, "splits": split, "levels": level, "seed": seed}
-    settings, folder = _settings(given, words or (), base), out or Path(f"harbor-{slug(id)}")
+    settings, folder = task_settings(given, words or ()), out or Path(f"harbor-{slug(id)}")
+    if not IMAGE.fullmatch(base):
+        raise UsageError(f"--base {base!r} is not the name of a Docker image; write it as in python:3.12-slim")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} already exists; name another folder with --out, or remove it")
     made = make(id, **settings.env_kwargs)
@@ -77,16 +76,4 @@ def export_harbor(
                 ) from None
     finally:
         made.close()
-    for note in sample.notes:
-        remark().print(note, markup=False)
-    remark().print(f"{len(tasks)} task{'s' * (len(tasks) != 1)} written", markup=False)
-    typer.echo(folder)
-
-
-def _settings(given: Mapping[str, object], words: Sequence[str], base: str) -> EvalConfig:
-    """Return the evaluation whose tasks are exported."""
-    if wrong := [word for word in words if not word.startswith("env_kwargs.")]:
-        raise UsageError(f"{wrong[0]!r} is not an argument of the environment; write env_kwargs.KEY=VALUE")
-    if not IMAGE.fullmatch(base):
-        raise UsageError(f"--base {base!r} is not the name of a Docker image; write it as in python:3.12-slim")
-    return load_config(EvalConfig, None, [*(f"{key}={value}" for key, value in given.items() if value != ""), *words])
+    print_written(sample, folder)

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..config import load_config
 from ..envs.base import TurnEnv
 from ..envs.named import environment
 from ..envs.registry import make
 from ..envs.remote.address import is_remote, remote_id
 from ..envs.remote.frames import tools_to_json
-from ..errors import UsageError
-from ..evals.settings import EvalConfig
 from ..service.environments import nemo, ors
 from ..tasks.spec import TaskSpec
 from .completion import environment_ids
 from .new_file import new_file
-from .terminal import remark
+from .task_export import print_written, task_settings
 
 
 class Agent(StrEnum):
@@ -69,7 +65,8 @@ def export_nemo(
         turnwise export-nemo turnwise://gpu-7:8791/turnwise/Maze-v0 --agent gymnasium_agent --split dev
     """
     id = environment(env)
-    settings = _settings({"env": id, "policy": "random", "n": n, "splits": split, "levels": level, "seed": seed}, words)
+    options = {"env": id, "policy": "random", "n": n, "splits": split, "levels": level, "seed": seed}
+    settings = task_settings(options, words or ())
     made = make(id, **settings.env_kwargs)
     served = remote_id(id)[1] if is_remote(id) else id
     try:
@@ -79,10 +76,7 @@ def export_nemo(
                 file.write(json.dumps(_row(made, served, task, agent)) + "\n")
     finally:
         made.close()
-    for note in sample.notes:
-        remark().print(note, markup=False)
-    remark().print(f"{len(sample.tasks)} task{'s' * (len(sample.tasks) != 1)} written", markup=False)
-    typer.echo(out)
+    print_written(sample, out)
 
 
 def _row(env: TurnEnv, id: str, task: TaskSpec, agent: Agent) -> dict[str, object]:
@@ -93,10 +87,3 @@ def _row(env: TurnEnv, id: str, task: TaskSpec, agent: Agent) -> dict[str, objec
         say = ors.tools_of(tools)["tools"][-1]
         offered.append({"name": say["name"], "description": say["description"], "parameters": say["input_schema"]})
     return nemo.row_of(id, task, observation, offered)
-
-
-def _settings(given: dict[str, object], words: Sequence[str] | None) -> EvalConfig:
-    """Return the evaluation whose tasks are exported."""
-    if wrong := [word for word in words or () if not word.startswith("env_kwargs.")]:
-        raise UsageError(f"{wrong[0]!r} is not an argument of the environment; write env_kwargs.KEY=VALUE")
-    return load_config(EvalConfig, None, [*(f"{k}={v}" for k, v in given.items() if v != ""), *(words or ())])
