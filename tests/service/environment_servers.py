@@ -33,6 +33,7 @@ from turnwise.tasks.spec import TaskSpec
 
 TOKEN, OTHER, OPERATOR = "t" * 20, "u" * 20, "o" * 20
 ID = "test/Tally-v0"
+APPS = "turnwise/Apps-v2"
 LOOP = LoopThread("test-server", "servers")
 RAISES: dict[str, type[Exception]] = {
     "sandbox": SandboxError,

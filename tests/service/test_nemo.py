@@ -28,16 +28,7 @@ from turnwise.errors import UsageError
 from turnwise.service.environments import nemo, nemo_routes
 from turnwise.tasks.spec import TaskSpec
 
-from .environment_servers import ID, OTHER, TOKEN, Raw, Tally, serving
-
-APPS = "turnwise/Apps-v2"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    tw.register(ID, Tally)
-    with serving([ID, APPS], capacity=3) as server:
-        yield server
+from .environment_servers import APPS, ID, OTHER, TOKEN, Raw, serving
 
 
 def http(server: Any, token: str = TOKEN) -> httpx.Client:
@@ -58,7 +49,7 @@ def row(index: int = 4, env: str = ID, **more: Any) -> dict[str, Any]:
     return {"responses_create_params": {"input": []}, "turnwise": named, "uuid": "kept", **more}
 
 
-def said(text: str) -> dict[str, Any]:
+def message(text: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
     return {"type": "message", "role": "assistant", "id": "m", "status": "completed", "content": content}
 
@@ -91,7 +82,7 @@ def test_a_session_of_tools(client: httpx.Client) -> None:
         )
     assert client.post("/send_text", json={"text": "end"}).text == "total 2"
     assert "has finished" in client.post("/send_text", json={"text": "add"}).text
-    body = {**row(), "response": response(said("done"))}
+    body = {**row(), "response": response(message("done"))}
     verified = client.post("/verify", json=body).json()
     ends = {"success": True, "turns": 3, "terminated": True, "truncated": False}
     assert verified == body | ends | {"reward": 1.5}, "the rewards of all turns, beside what was sent"
@@ -125,11 +116,11 @@ def test_names_of_other_routes_are_tools_in_a_session_of_tools(client: httpx.Cli
 
 def test_the_last_message_is_the_last_turn_once(client: httpx.Client) -> None:
     client.post("/seed_session", json=row())
-    first, again = (verify(client, called("send_text", text="add"), said("add")).json() for _ in range(2))
+    first, again = (verify(client, called("send_text", text="add"), message("add")).json() for _ in range(2))
     assert (first["reward"], first["turns"], first["success"]) == (0.25, 1, False), "the agent stopped: no success"
     assert again == first
     assert "has finished" in client.post("/send_text", json={"text": "add"}).text
-    for output, more in (((said("add"),), {"incomplete_details": {"reason": "max_output_tokens"}}), ((), {})):
+    for output, more in (((message("add"),), {"incomplete_details": {"reason": "max_output_tokens"}}), ((), {})):
         client.post("/seed_session", json=row())
         assert verify(client, *output, **more).json()["turns"] == 0, "the agent was cut off"
 
@@ -138,15 +129,15 @@ def test_an_episode_of_steps(client: httpx.Client) -> None:
     begun = client.post("/reset", json=row()).json()
     info = {"supports_explicit_close": True, "supports_step_idempotency": True}
     assert begun == {"observation": "seed 4", "info": info}
-    answer = step(client, said("add"))
+    answer = step(client, message("add"))
     assert (answer["observation"], answer["reward"], answer["terminated"]) == ("total 1", 0.25, False)
-    twice = [step(client, said("add"), _ng_step_request_id="k") for _ in range(2)]
+    twice = [step(client, message("add"), _ng_step_request_id="k") for _ in range(2)]
     assert [each["observation"] for each in twice] == ["total 2"] * 2, "a request with a key acts once"
     assert client.post("/nothing", json={}).status_code == 400
-    last = step(client, said("end"))
+    last = step(client, message("end"))
     assert (last["terminated"], last["truncated"], last["info"]["success"]) == (True, False, True)
     assert client.post("/close", json={}).json() == {}
-    assert client.post("/step", json={**row(), "response": response(said("add"))}).status_code == 404
+    assert client.post("/step", json={**row(), "response": response(message("add"))}).status_code == 404
     known = row() | {"responses_create_params": {"input": [{"role": "user", "content": "seed 4"}]}}
     assert client.post("/reset", json=known).json()["observation"] is None, "the row has the observation already"
     client.post("/close", json={})
@@ -174,10 +165,10 @@ def test_a_failure_has_no_reward_and_no_secrets(client: httpx.Client, word: str)
     assert (failed.status_code, "secret" in failed.text, "log says why" in failed.text) == (500, False, True)
     assert client.post("/send_text", json={"text": "add"}).status_code == 404
     for _ in range(2):
-        verdict = verify(client, said("done"))
+        verdict = verify(client, message("done"))
         assert (verdict.status_code, "reward" in verdict.json()) == (500, False), "an error, so that Gym counts no zero"
     client.post("/seed_session", json=row())
-    assert verify(client, said(word)).status_code == 500, "also in the last turn"
+    assert verify(client, message(word)).status_code == 500, "also in the last turn"
 
 
 def test_a_session_that_its_client_names(client: httpx.Client) -> None:
@@ -236,7 +227,7 @@ def test_responses_of_another_shape_are_refused_and_act_nothing(client: httpx.Cl
     for odd in ODD:
         refused = client.post("/step", json={"response": odd})
         assert refused.status_code == 422, (odd, refused.text)
-    assert step(client, said("add"))["info"]["turn"] == 1
+    assert step(client, message("add"))["info"]["turn"] == 1
     client.post("/close", json={})
 
 
@@ -342,7 +333,7 @@ from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
 host, port, *files = sys.argv[1:]
 rows = {name: [json.loads(line) for line in open(file)] for name, file in zip(("simple", "gymnasium"), files)}
 
-def said(text):
+def message(text):
     content = [{"type": "output_text", "text": text, "annotations": []}]
     return {"type": "message", "role": "assistant", "id": "m", "status": "completed", "content": content}
 
@@ -356,9 +347,9 @@ async def respond(request: Request):
     if body.get("tools"):
         assert body["tools"][0]["name"] == "send_text", body["tools"]
         call = {"type": "function_call", "name": "send_text", "call_id": f"c{turns}"}
-        output = call | {"arguments": json.dumps({"text": word})} if turns < 4 else said("done")
+        output = call | {"arguments": json.dumps({"text": word})} if turns < 4 else message("done")
     else:
-        output = said(word)
+        output = message(word)
     made = {"id": "r", "created_at": 0, "model": "m", "object": "response", "output": [output]}
     return made | {"parallel_tool_calls": False, "tool_choice": "auto", "tools": []}
 

@@ -19,17 +19,9 @@ from websockets.sync.client import ClientConnection, connect
 import turnwise as tw
 from turnwise.envs.messages import Action
 
-from .environment_servers import ID, OPERATOR, OTHER, TOKEN, Tally, serving, task
+from .environment_servers import APPS, ID, OPERATOR, OTHER, TOKEN, Tally, serving, task
 
-APPS = "turnwise/Apps-v2"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    tw.register(ID, Tally)
-    with serving([ID, APPS], capacity=3) as server:
-        yield server
 
 
 @contextlib.contextmanager

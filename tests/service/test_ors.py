@@ -33,16 +33,7 @@ from turnwise.service.environments.settings import ServeConfig
 from turnwise.service.environments.streams import Streams
 from turnwise.tasks.spec import TaskSpec
 
-from .environment_servers import ID, OTHER, TOKEN, Raw, Tally, serving
-
-APPS = "turnwise/Apps-v2"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Any]:
-    tw.register(ID, Tally)
-    with serving([ID, APPS], capacity=3) as server:
-        yield server
+from .environment_servers import APPS, ID, OTHER, TOKEN, Raw, Tally, serving
 
 
 def http(server: Any, token: str = TOKEN) -> httpx.Client:
