@@ -25,10 +25,19 @@ RESULTS = "results.md"
 
 RANKS = (
     "How the critic ranks utterances within a state (`critic/rank`: Kendall's τ-b of its Q with the mean returns of "
-    "rollouts, 0 is chance; the table above has the mean over all measurements of a run). Its episodes are not "
-    "counted, nothing learns from them, and neither is their processor time."
+    "rollouts, 0 is chance; the table above has the mean over all measurements of a run). Nothing learns from its "
+    "episodes, and neither they nor their processor time are counted."
 )
 """Text before the table of ranks."""
+REACHES = (
+    "Environment episodes until the evaluations during training (each the mean with its neighbors) first reach a "
+    "return: median over seeds (interval of order statistics), how many seeds reached it. A seed that never did counts "
+    "with all its episodes (≥), and one that starts above is left out. Ratios are medians over pairs of the same seed; "
+    "a run that never arrived bounds the ratio of its pair on one side only."
+)
+"""Text before the table of episodes to a return."""
+CLIPS = "What was clipped of the importance ratios, means over the steps of a run:"
+"""Text before the table of clipped ratios."""
 
 
 def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
@@ -206,34 +215,26 @@ def write_report(
         "",
         *score_table(study, rows, dataset),
     ]
-    if reading := reading_line(rows):
-        lines += ["", reading]
-    if budgets := budget_table(rows):
-        lines += ["", *budgets]
-    if compared := improvement_line(study, rows):
-        lines += ["", compared]
-    if study.sweep is not None and (sweep := sweep_table(study, current)):
+    lines += _part(reading_line(rows).splitlines())
+    lines += _part(budget_table(rows))
+    lines += _part(improvement_line(study, rows).splitlines())
+    if study.sweep is not None:
         seeds = f"{plan.SWEEP_SEED} … {plan.SWEEP_SEED + study.sweep.seeds - 1}"
-        lines += ["", f"Mean return on the sweep's own seeds ({seeds}), the chosen rate in bold:", "", *sweep]
-    if reaches := reach_table(study, rows):
-        lines += [
-            "",
-            "Environment episodes until the evaluations during training (each the mean with its neighbors) first "
-            "reach a return: median over seeds (interval of order statistics), how many seeds reached it. A seed that "
-            "never did counts with all its episodes (≥), and one that starts above is left out. Ratios are medians "
-            "over pairs of the same seed; a run that never arrived bounds the ratio of its pair on one side only.",
-            "",
-            *reaches,
-        ]
-    if ranks := rank_table(study, rows):
-        lines += ["", RANKS, "", *ranks]
-    if clips := clip_table(rows):
-        lines += ["", "What was clipped of the importance ratios, means over the steps of a run:", "", *clips]
+        intro = f"Mean return on the sweep's own seeds ({seeds}), the chosen rate in bold:"
+        lines += _part(sweep_table(study, current), intro)
+    lines += _part(reach_table(study, rows), REACHES)
+    lines += _part(rank_table(study, rows), RANKS)
+    lines += _part(clip_table(rows), CLIPS)
     curves = {row.name: [trace for trace in row.traces if trace] for row in rows}
     if draw(study.title, curves, docs / f"results-{name}.png"):
         lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
     place(docs / RESULTS, name, "\n".join(lines))
     return {row.name: [study.normalized(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
+
+
+def _part(lines: Sequence[str], intro: str = "") -> list[str]:
+    """Return lines as a part of a section, after their introduction; nothing if there are none."""
+    return ["", *([intro, ""] if intro else []), *lines] if lines else []
 
 
 def measured(study: Study, rows: Sequence[Row]) -> str:

@@ -64,10 +64,10 @@ def envs(
     """
     found = [entry for entry in entries() if matches(entry.id, pattern)]
     if not found:
-        if pattern.rstrip("/") in PEERS:
+        if peer := PEERS.get(name := pattern.rstrip("/")):
             raise UnknownEnvironmentError(
-                f"the environments of {pattern.rstrip('/')} are not listed, but have ids, such as "
-                f"{PEERS[pattern.rstrip('/')].example}: see docs/bring_an_environment.md"
+                f"the environments of {name} are not listed, but have ids, such as {peer.example}: see "
+                "docs/bring_an_environment.md"
             )
         near = nearest(pattern, [entry.id for entry in entries()])
         hint = f" Did you mean {', '.join(near)}?" if near else ""
@@ -113,7 +113,7 @@ def briefly(family: list[Entry]) -> list[Row]:
         return [Row(entry.id, entry.source, problem=entry.lacks) for entry in family]
     if len(family) <= MANY:
         return [_made(entry, _brief) for entry in family]
-    first = _made(replace(family[0], kwargs={}), _brief)
+    first = _made(replace(family[0], kwargs={}), _brief)  # the line stands for all of them, whatever their arguments
     if first.problem:
         return [replace(first, id=entry.id) for entry in family]
     return [replace(first, id=f"{first.id} and {len(family) - 1} more")]

@@ -87,10 +87,9 @@ def export(
                 for episode in episodes:
                     file.write(json.dumps(write(episode, offers.of(episode)), default=plain) + "\n")
         if not counts["written"]:
-            lack = "a score and readable actions" * (format is Format.CHAT)
-            lack = " and ".join(filter(None, [lack, "success" * success]))
-            reason = f": none of its {counts['left out']} has {lack}" if counts["left out"] else ": it is empty"
-            raise UsageError(f"no episode of {source} was written{reason}")
+            wanted = ["a score and readable actions"] * (format is Format.CHAT) + ["success"] * success
+            reason = f"none of its {left} has {' and '.join(wanted)}" if (left := counts["left out"]) else "it is empty"
+            raise UsageError(f"no episode of {source} was written: {reason}")
     for unknown in offers.missing:
         remark().print(f"without tools: {unknown}", markup=False)
     remark().print(", ".join(f"{count} episodes {what}" for what, count in counts.items()), markup=False)

@@ -91,7 +91,7 @@ def action_of(tools: Sequence[Mapping[str, Any]], response: Mapping[str, Any]) -
         tools: tools of the environment, as our own protocol has them.
         response: response of OpenAI's Responses API, as JSON.
     """
-    text, calls = "".join(map(_said, _output(response))), list[ToolCall]()
+    text, calls = "".join(map(_text_in, _output(response))), list[ToolCall]()
     for item in calls_in(response):
         name = of(item.get("name"), str, "name")
         try:
@@ -106,11 +106,11 @@ def action_of(tools: Sequence[Mapping[str, Any]], response: Mapping[str, Any]) -
     return Action(text, tuple(calls))
 
 
-def last_words(response: Mapping[str, Any]) -> str | None:
+def last_message(response: Mapping[str, Any]) -> str | None:
     """Return the message with which a model ended an episode, or ``None`` if it did not end with one."""
     output = _output(response)
     whole = output and output[-1].get("type") == "message" and not response.get("incomplete_details")
-    return _said(output[-1]) if whole else None
+    return _text_in(output[-1]) if whole else None
 
 
 def text_of(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -162,7 +162,7 @@ def _output(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [of(item, dict, "output") for item in of(response.get("output"), list, "output")]
 
 
-def _said(item: Mapping[str, Any]) -> str:
+def _text_in(item: Mapping[str, Any]) -> str:
     content = item.get("content") if item.get("type") == "message" else None
     if isinstance(content, str):
         return content

@@ -140,9 +140,9 @@ class NemoRoutes:
 
     async def _verify(self, episode: ServedEpisode, body: dict[str, Any]) -> dict[str, Any]:
         """End an episode and return the sum of its rewards. The model's last message is its last turn."""
-        words = nemo.last_words(of(body.get("response"), dict, "response"))
-        if words is not None and not (episode.over or episode.failed or episode.request == "verify"):
-            await self._once(episode, "verify", Action(words))
+        message = nemo.last_message(of(body.get("response"), dict, "response"))
+        if message is not None and not (episode.over or episode.failed or episode.request == "verify"):
+            await self._once(episode, "verify", Action(message))
         if episode.failed:
             raise RequestError(
                 f"the episode has no reward, since its environment failed: {episode.failed}", code="failed"
