@@ -7,8 +7,10 @@ in both, token for token. Each is shown by ``turnwise view`` to a client that fo
 SIGCONT halt the viewer and the client in blocks of four periods of some steps, A B B A or B A A B at random, and in the
 second run the other way round. So each period has a pair, one watched and one not, and a block cancels what differs
 between the two runs. The seconds of its steps are those that a run writes; the first step of each period is left out.
-The result is the mean logarithm of the ratio with Student's 95 % interval over blocks. The seconds of CPU of the viewer
-follow.
+The result is the mean logarithm of the ratio with Student's 95 % interval over blocks.
+
+A second ratio does not hear other processes of the machine: the seconds of CPU of the run and its viewer in a period,
+not watched by watched. It is the throughput where all share one core.
 
 The client is a stream without a browser, because the browser is usually on another machine; ``--browser`` opens
 Chromium on this one. ``--cores 1`` keeps all processes on one core, as where a run uses all cores. ``--control`` never
@@ -127,8 +129,13 @@ def follow(address: str, *, browser: bool) -> None:
             pass
 
 
-def play(folder: Path, model: Path, orders: Iterable[tuple[bool, ...]], words: argparse.Namespace) -> list[Step]:
-    """Train a run whose viewer goes in the periods that ``orders`` names, and return the steps of these periods.
+def play(
+    folder: Path, model: Path, orders: Iterable[tuple[bool, ...]], words: argparse.Namespace
+) -> tuple[list[Step], list[float]]:
+    """Train a run whose viewer goes in the periods that ``orders`` names.
+
+    Returns:
+        The steps of these periods, and for each period the seconds of CPU of the run and its viewer together.
 
     Args:
         folder: folder of the run.
@@ -142,7 +149,7 @@ def play(folder: Path, model: Path, orders: Iterable[tuple[bool, ...]], words: a
 
         def wait(steps: int) -> None:
             while count(metrics) < steps:
-                time.sleep(0.05)
+                time.sleep(0.01)
                 if run.poll() is not None:
                     raise SystemExit(f"the run ended with {run.returncode}")
 
@@ -154,42 +161,51 @@ def play(folder: Path, model: Path, orders: Iterable[tuple[bool, ...]], words: a
             raise SystemExit(f"the viewer needed more than {FIRST} steps to start; this machine is too busy to measure")
         wait(FIRST)
         done, began, viewing = FIRST, time.time(), family(viewer.pid)
-        before = cpu(viewing)
+        running, spent, before = family(run.pid), list[float](), cpu(viewing)
         for order in orders:
             for going in order:
                 for pid in [*viewing, *family(client.pid)]:
                     os.kill(pid, signal.SIGCONT if going and not words.control else signal.SIGSTOP)
                 done += words.steps
+                used = cpu([*running, *viewing])
                 wait(done)
+                spent.append(cpu([*running, *viewing]) - used)
             if time.time() > began + 30 * words.minutes:
                 break
         used, passed = cpu(viewing) - before, time.time() - began
         print(
             f"viewer: {used:.2f} s of CPU while it went, half of {passed:.0f} s: {200 * used / passed:.2f} % of a core"
         )
-        return steps_of(metrics)[FIRST:done]
+        return steps_of(metrics)[FIRST:done], spent
 
 
-def compare(orders: Sequence[tuple[bool, ...]], one: list[Step], other: list[Step], period: int) -> list[float]:
-    """Return the logarithm of the ratio of throughputs, watched by not watched, in each block.
+def compare(orders: Sequence[tuple[bool, ...]], one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Return the logarithm of the ratio of costs, not watched by watched, in each block.
 
     Args:
         orders: blocks of periods, with ``True`` for those in which the viewer of the first run went.
-        one: steps of the first run.
-        other: the same steps of the second run, watched where the first was not.
-        period: steps of a period; its first one is left out, since the viewer stopped or went on within it.
+        one: cost of each period of the first run.
+        other: cost of the same periods of the second run, watched where the first was not.
     """
-    if [tokens for tokens, _ in one] != [tokens for tokens, _ in other]:
-        raise SystemExit("the two runs did not do the same work")
-    logs = []
-    for number, order in enumerate(orders):
-        found = []
-        for place, going in enumerate(order):
-            begin = (number * len(order) + place) * period
-            seconds = [sum(spent for _, spent in run[begin + 1 : begin + period]) for run in (one, other)]
-            found.append(math.log(seconds[1] / seconds[0]) * (1 if going else -1))
-        logs.append(statistics.mean(found))
-    return logs
+    found = [
+        math.log(two / first) * (1 if going else -1)
+        for going, first, two in zip((each for order in orders for each in order), one, other, strict=True)
+    ]
+    periods = len(orders[0])
+    return [statistics.mean(found[at : at + periods]) for at in range(0, len(found), periods)]
+
+
+def seconds(steps: list[Step], period: int) -> list[float]:
+    """Return the seconds of each period without its first step, within which the viewer stopped or went on."""
+    return [sum(spent for _, spent in steps[at + 1 : at + period]) for at in range(0, len(steps), period)]
+
+
+def tell(what: str, logs: list[float]) -> None:
+    """Print the blocks and the interval of a ratio."""
+    print(f"{what}, blocks:", *(f"{math.exp(each):.4f}" for each in logs))
+    found = student(logs)
+    low, middle, high = (math.exp(each or 0.0) for each in (found.low, found.value, found.high))
+    print(f"{what}, watched / not watched: {middle:.4f} ({low:.4f} to {high:.4f}), {len(logs)} blocks")
 
 
 def main(words: argparse.Namespace) -> None:
@@ -203,15 +219,16 @@ def main(words: argparse.Namespace) -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
         model = folder / "clone" / "model"
         start(stack, "-m", "turnwise", "train", *CLONE, f"out={folder / 'clone'}").wait()
-        one = play(folder / "one", model, orders, words)
-        orders = orders[: len(one) // (4 * words.steps)]
-        other = play(folder / "other", model, [tuple(not going for going in order) for order in orders], words)
-    logs = compare(orders, one, other, words.steps)
-    for number, each in enumerate(logs, 1):
-        print(f"block {number}: watched / not watched {math.exp(each):.4f}")
-    found = student(logs)
-    low, middle, high = (math.exp(each or 0.0) for each in (found.low, found.value, found.high))
-    print(f"throughput watched / not watched: {middle:.4f} ({low:.4f} to {high:.4f}), {len(logs)} blocks")
+        one, cost = play(folder / "one", model, orders, words)
+        orders = orders[: len(cost) // 4]
+        other, others = play(folder / "other", model, [tuple(not going for going in order) for order in orders], words)
+    one, other = one[: len(other)], other[: len(one)]
+    if [tokens for tokens, _ in one] != [tokens for tokens, _ in other]:
+        raise SystemExit("the two runs did not do the same work")
+    orders = orders[: len(one) // (4 * words.steps)]
+    periods = 4 * len(orders)
+    tell("throughput", compare(orders, seconds(one, words.steps)[:periods], seconds(other, words.steps)[:periods]))
+    tell("throughput per second of CPU", compare(orders, cost[:periods], others[:periods]))
 
 
 if __name__ == "__main__":
