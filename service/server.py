@@ -26,6 +26,10 @@ class _Quiet(uvicorn.Server):
         """Do not handle Ctrl-C: it belongs to the owner of the event loop."""
         yield
 
+    async def main_loop(self) -> None:
+        """Wait to be canceled by the owner; uvicorn's own loop asks ten times a second whether to end."""
+        await asyncio.Event().wait()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close, and drop connections whose client is stopped or follows events without an end.
 
@@ -78,7 +82,8 @@ class LoopServer:
         except OSError as error:
             listening.close()
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
-        quiet = {"ws": "none", "lifespan": "off", "log_config": None, "access_log": False, "server_header": False}
+        quiet = {"ws": "none", "lifespan": "off", "log_config": None, "access_log": False}
+        quiet |= {"server_header": False, "date_header": False}  # a date would need a clock that ticks
         config = uvicorn.Config(app, **{"http": "h11", "timeout_keep_alive": KEPT_ALIVE, **quiet, **settings})
         made = cls(_Quiet(config), listening)
         while not made._server.started:

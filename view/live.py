@@ -10,7 +10,7 @@ from typing import Any
 
 from .runs import Runs
 
-SECONDS = 0.5
+SECONDS = 1.0
 """Seconds between two looks at the files of a run."""
 SILENCE = 15.0
 """Seconds of silence after which a comment is sent, so that a closed connection is noticed."""
@@ -62,17 +62,25 @@ def look_at_list(runs: Runs) -> Callable[[], dict[str, Any]]:
 def look_at_run(runs: Runs, id: str) -> Callable[[], dict[str, Any]]:
     """Return a function that returns a run's state, and the points that its metrics gained since the last call.
 
+    If nothing changed it returns nothing, after a few system calls: a look costs the run that is watched.
+
     Args:
         runs: the runs.
         id: id of one of them.
     """
     counts: dict[str, int] = {}
     generation = 0
+    seen: tuple[object, ...] = ()
 
     def look() -> dict[str, Any]:
-        nonlocal generation
-        path, info = runs.path(id), runs.info(id)
-        if path is None or info is None:
+        nonlocal generation, seen
+        path = runs.path(id)
+        if path is None:
+            return {"gone": True}
+        if seen == (signature := runs.signature(path)):
+            return {}
+        info, seen = runs.info(id), signature
+        if info is None:
             return {"gone": True}
         metrics = runs.metrics(path)
         metrics.refresh()

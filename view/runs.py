@@ -25,6 +25,8 @@ TRAINING_STORES = ("training_episodes", "demonstrations")
 """Stores that a training run may hold, besides those of evaluations."""
 DEPTH = 3
 """Levels of folders below a named one that are searched for runs."""
+FILES = (METRICS, CONFIG, END, SUMMARY, MANIFEST)
+"""Files of a run that change while it goes on."""
 OPENED = 16
 """Most runs whose curves stay in memory."""
 SEVERAL = 400
@@ -141,6 +143,12 @@ class Runs:
         """Return the folder of a run's store, or ``None`` if it has none of this name."""
         path = self.path(id)
         return stores(path).get(name) if path is not None else None
+
+    def signature(self, path: Path) -> tuple[object, ...]:
+        """Return what differs as soon as ``info`` or the metrics of a run may differ, without reading a file."""
+        folders = (path, *stores(path).values())
+        files = [path / name for name in FILES]
+        return *map(_stamp, [*folders, *files]), *(is_taken(folder / LOCK) for folder in folders)
 
     def metrics(self, path: Path) -> MetricsFile:
         """Return the reader of a run's metrics, which reads only what is new."""
@@ -280,8 +288,7 @@ def key_of(path: Path) -> str:
 
 def _changed(path: Path) -> float:
     """Return when a run last changed, in seconds since the epoch."""
-    names = (METRICS, CONFIG, END, SUMMARY, MANIFEST)
-    newest = [path / name for name in names] + [part for store in _near(path) for part in parts(store)[-1:]]
+    newest = [path / name for name in FILES] + [part for store in _near(path) for part in parts(store)[-1:]]
     found = [0.0]
     for file in newest:
         try:
@@ -289,6 +296,14 @@ def _changed(path: Path) -> float:
         except OSError:
             continue
     return max(found)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _near(path: Path) -> list[Path]:

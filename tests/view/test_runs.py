@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from turnwise.view.runs import Runs, State
 
 from .conftest import client_of
 from .fakes import line, training
+from .folders import running
 
 
 def states(root: Path) -> dict[str, str]:
@@ -269,6 +271,28 @@ async def test_a_new_line_becomes_an_event_with_only_its_points(runs: Path) -> N
         third = dict(await taken(events, 2))
         assert third["points"]["reset"], "a resumed run starts its file again"
         assert len(third["points"]["series"]["loss"]) == 10
+
+
+def test_a_look_finds_what_changed_and_nothing_else(runs: Path) -> None:
+    found = Runs([runs])
+    id = next(run.id for run in found.list() if run.name == "runs/done")
+    look, folder = live.look_at_run(found, id), runs / "done"
+    assert set(look()) == {"points", "run"}
+    assert look() == {}
+    with running(folder):
+        assert look()["run"]["state"] == "running"
+        assert look() == {}
+    assert look()["run"]["state"] == "finished"
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(line(11))
+    assert look()["points"]["series"]["loss"][0][0] == 11
+    store = folder / "episodes"
+    store.mkdir()
+    (store / "_manifest.json").write_text("{}")
+    assert "episodes" in look()["run"]["stores"]
+    assert look() == {}
+    shutil.rmtree(folder)
+    assert look() == {"gone": True}
 
 
 async def test_a_damaged_run_still_shows_its_curves(runs: Path) -> None:
