@@ -93,7 +93,9 @@ def _print_short(found: list[Entry]) -> None:
         screen().print(Text(line, "yellow"), soft_wrap=True)
     screen().print("`turnwise envs maze` shows levels, splits and turn limits.", markup=False)
     others = ", ".join(f"{name}/…" for name in PEERS)
-    screen().print(f"Not listed, but accepted: {others}, harbor:PATH, openenv://…, turnwise://…", markup=False)
+    screen().print(
+        f"Not listed, but accepted: {others}, harbor:PATH, nemo://…, openenv://…, turnwise://…", markup=False
+    )
 
 
 def families(found: list[Entry]) -> list[list[Entry]]:

@@ -14,9 +14,11 @@ from ..envs.named import environment
 from ..envs.registry import make
 from ..envs.remote.address import is_remote, remote_id
 from ..envs.remote.frames import tools_to_json
+from ..errors import UsageError
 from ..service.environments import nemo, ors
 from ..tasks.spec import TaskSpec
 from .completion import environment_ids
+from .nemo_project import write_project
 from .new_file import new_file
 from .task_export import print_written, task_settings
 
@@ -52,6 +54,10 @@ def export_nemo(
     agent: Annotated[
         Agent, typer.Option(help="Agent that plays; simple_agent gets a tool for its texts.")
     ] = Agent.SIMPLE,
+    project: Annotated[
+        Path | None,
+        typer.Option(help="Also write the configuration and the stub that Gym's commands start to this folder."),
+    ] = None,
 ) -> None:
     """Write tasks as JSON lines, which NeMo Gym's agents play on an environment that turnwise serve serves.
 
@@ -63,8 +69,12 @@ def export_nemo(
         turnwise export-nemo turnwise/Apps-v2 --out train.jsonl -n 1000
 
         turnwise export-nemo turnwise://gpu-7:8791/turnwise/Maze-v0 --agent gymnasium_agent --split dev
+
+        turnwise export-nemo turnwise://gpu-7:8791/turnwise/Apps-v2 --project my-gym
     """
     id = environment(env)
+    if project is not None and not is_remote(id):
+        raise UsageError("a project names the server: write the environment as turnwise://host:port/ID")
     options = {"env": id, "policy": "random", "n": n, "splits": split, "levels": level, "seed": seed}
     settings = task_settings(options, words or ())
     made = make(id, **settings.env_kwargs)
@@ -74,6 +84,8 @@ def export_nemo(
         with new_file(out) as partial, partial.open("x", encoding="utf-8") as file:
             for task in sample.tasks:
                 file.write(json.dumps(_row(made, served, task, agent)) + "\n")
+            if project is not None:
+                write_project(project, remote_id(id)[0], agent, made.get_wrapper_attr("max_turns"))
     finally:
         made.close()
     print_written(sample, out)

@@ -45,6 +45,11 @@ class EpisodeTable:
         episode.touch(connection)
         return episode
 
+    def owner(self, id: str) -> str | None:
+        """Return the client of an episode, or ``None`` if there is no such episode."""
+        episode = self._open.get(id)
+        return None if episode is None else episode.client
+
     def bar(self, id: str) -> None:
         """Refuse an id of no open episode from now on, also for an episode that has not started yet."""
         self._forget(id)

@@ -53,7 +53,7 @@ class McpRoute:
         try:
             params = of(request.get("params") or {}, dict, "params")
             result = await self._result(method, params)
-        except _UnknownMethod:
+        except UnknownMethod:
             return _error(id, UNKNOWN_METHOD, f"there is no method {method[:60]!r}") if "id" in request else None
         except Exception as error:
             problem = problem_of(error, hidden=not self._client.operator, verb=method)
@@ -78,7 +78,7 @@ class McpRoute:
         if method == "openenv/session/close":
             await self._episodes.close(self._client.name, of(params.get("session_id"), str, "session_id"))
             return {"session_id": params["session_id"], "closed": True}
-        raise _UnknownMethod
+        raise UnknownMethod
 
     def _tools(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
         known = self._session is not None or params.get("session_id") is not None
@@ -120,7 +120,7 @@ class McpRoute:
         return episode
 
 
-class _UnknownMethod(Exception):
+class UnknownMethod(Exception):
     """The server does not have the method."""
 
 

@@ -24,6 +24,10 @@ USER = "nemo"
 """User name by which the server recognizes NeMo Gym's clients."""
 ROW = "turnwise"
 """Field of a row with the environment's id and the task."""
+SERVER = "turnwise"
+"""Name of the server in the names of its tools over MCP."""
+FINISHED = "The episode has finished. This call did nothing."
+"""Answer to a call after the end."""
 RESERVED = ("seed_session", "verify", "close_session", "aggregate_metrics", "reverify_mode", "mcp")
 """Names that a tool cannot have, since Gym calls a tool by its name as the path."""
 
@@ -81,7 +85,16 @@ def chosen(catalog: Catalog, row: Mapping[str, Any]) -> tuple[Served, TaskSpec]:
 
 def calls_in(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the tool calls of a model's response."""
-    return [item for item in _output(response) if item.get("type") == "function_call"]
+    return [item for item in output_of(response) if item.get("type") == "function_call"]
+
+
+def arguments_of(call: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of a tool call, or ``None`` if they are not a JSON object."""
+    try:
+        arguments = json.loads(of(call.get("arguments"), str, "arguments") or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return arguments if isinstance(arguments, dict) else None
 
 
 def action_of(tools: Sequence[Mapping[str, Any]], response: Mapping[str, Any]) -> Action:
@@ -91,16 +104,13 @@ def action_of(tools: Sequence[Mapping[str, Any]], response: Mapping[str, Any]) -
         tools: tools of the environment, as our own protocol has them.
         response: response of OpenAI's Responses API, as JSON.
     """
-    text, calls = "".join(map(_text_in, _output(response))), list[ToolCall]()
+    text, calls = "".join(map(_text_in, output_of(response))), list[ToolCall]()
     for item in calls_in(response):
-        name = of(item.get("name"), str, "name")
-        try:
-            arguments = json.loads(of(item.get("arguments"), str, "arguments") or "{}")
-        except (ValueError, RecursionError):
-            arguments = None
-        if not isinstance(arguments, dict):
+        name, id = of(item.get("name"), str, "name"), of(item.get("call_id"), str, "call_id")
+        arguments = arguments_of(item)
+        if arguments is None:
             return Action(text, problem=f"Error: the arguments of {clip(name)} are not a JSON object.")
-        calls.append(ToolCall(name, arguments, of(item.get("call_id"), str, "call_id")))
+        calls.append(ToolCall(name, arguments, id))
     if calls and (not tools or (len(calls) == 1 and calls[0].name == ors.say_of(tools))):
         return ors.action_of(tools, calls[0].name, dict(calls[0].arguments))
     return Action(text, tuple(calls))
@@ -108,7 +118,7 @@ def action_of(tools: Sequence[Mapping[str, Any]], response: Mapping[str, Any]) -
 
 def last_message(response: Mapping[str, Any]) -> str | None:
     """Return the message with which a model ended an episode, or ``None`` if it did not end with one."""
-    output = _output(response)
+    output = output_of(response)
     whole = output and output[-1].get("type") == "message" and not response.get("incomplete_details")
     return _text_in(output[-1]) if whole else None
 
@@ -136,13 +146,25 @@ def outputs_of(
     return [{"call_id": id, "output": answers[id]} for id in dict.fromkeys(ids)], rest
 
 
-def metrics_of(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the answer to ``aggregate_metrics``: means over all episodes, and by task.
+def masked(row: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    """Return the answer to ``verify`` for a rollout whose reward is not known; release 0.7 leaves it out of its means.
 
     Args:
-        responses: answers to ``verify``.
+        row: row of the rollout.
+        reason: reason for which the reward is not known.
+    """
+    mask = {"mask_sample": True, "failure_kind": "verifier_error", "failure_reason": reason}
+    return {**row, "reward": 0.0, "success": False, **mask}
+
+
+def metrics_of(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the answer to ``aggregate_metrics``: means over all episodes that were measured, and by task.
+
+    Args:
+        responses: answers to ``verify``; those with ``mask_sample`` have no reward.
     """
     tasks: dict[Any, list[Mapping[str, Any]]] = {}
+    responses = [each for each in responses if not each.get("mask_sample")]
     for each in responses:
         tasks.setdefault(of(each.get("_ng_task_index", 0), int, "_ng_task_index"), []).append(each)
     groups = [{"_ng_task_index": index, **_means(tasks[index])} for index in sorted(tasks)]
@@ -158,7 +180,8 @@ def _means(responses: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return found
 
 
-def _output(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def output_of(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the items of a response: messages, tool calls, and in a stored one what answered them."""
     return [of(item, dict, "output") for item in of(response.get("output"), list, "output")]
 
 

@@ -2,7 +2,8 @@
 
 Gym names a server by host and port alone and calls each tool by its name as the path, so that these routes would hide
 those of the other protocols. They answer only requests with the user name ``nemo``. A session is an episode, and its
-id is a cookie. The name of the cookie says how the session began, since a tool may be called ``step``, too.
+id is a cookie. The name of the cookie says how the session began, since a tool may be called ``step``, too. A header
+of ``seed_session`` stands for both over MCP.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from starlette.routing import Match, Route
 
 from ...envs.messages import Action
 from ...envs.remote.frames import of
-from ...errors import RequestError
+from ...errors import RequestError, TurnwiseError, UsageError
+from ...tasks.spec import TaskSpec
 from ..incoming import ClientGone, read_json, unless_gone
-from . import nemo, openenv, ors
+from . import nemo, nemo_mcp, nemo_replay, openenv, ors
 from .access import Access, Client
 from .calls import shared
-from .catalog import Catalog
+from .catalog import Catalog, Served
 from .episodes import Episodes
 from .served_episode import ServedEpisode
 from .settings import ServeConfig
@@ -34,6 +36,8 @@ TOOLS, STEPS = "turnwise_session", "turnwise_steps"
 """Cookies of sessions that ``seed_session`` and ``reset`` began."""
 WAIT = 600.0
 """Maximum seconds that a session waits for a place. Gym starts all rollouts at once and waits without limit."""
+INTERNAL = 500
+"""Status for what an environment did, and not the client."""
 HINT = f"for NeMo Gym, write `host: {nemo.USER}:TOKEN@HOST` in its configuration, with a token of this server"
 
 
@@ -45,13 +49,16 @@ class NemoRoutes:
         episodes: episodes.
         access: tokens that open the routes.
         config: settings.
+        release: release of Turnwise.
     """
 
-    def __init__(self, catalog: Catalog, episodes: Episodes, access: Access, config: ServeConfig) -> None:
+    def __init__(self, catalog: Catalog, episodes: Episodes, access: Access, config: ServeConfig, release: str) -> None:
         self._catalog, self._episodes, self._access, self._config = catalog, episodes, access, config
+        self._release, self._tokens = release, nemo_mcp.SessionTokens()
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes to an application, before those of other protocols."""
+        app.router.routes.append(_McpRoute("/mcp", self._mcp, methods=["GET", "POST", "DELETE"]))
         app.router.routes.append(_NemoRoute("/{path:path}", self._answered, methods=["GET", "POST"]))
         app.router.routes.append(Route("/seed_session", _refused, methods=["POST"]))
 
@@ -68,7 +75,7 @@ class NemoRoutes:
             if begins:
                 cookie, answer = await self._begin(client, request, verb, body)
             else:
-                answer = await self._continue(client, verb, body, cookie)
+                answer = await self._continue(client, request, verb, body, cookie)
         except Exception as error:
             status, detail = ors.problem(error, client, "reset" if begins else "call")
             answer = JSONResponse({"detail": detail}, status)
@@ -95,16 +102,21 @@ class NemoRoutes:
                 await self._episodes.close(client.name, id)
             raise RequestError("the client closed the connection", code="lost") from None
         if verb == "seed_session":
-            return (TOOLS, id), {} if named is None else {"resources_session_id": named}
+            tools = nemo_mcp.access(self._tokens.of(id))
+            ours = {"mcp": tools} if named is None else {"resources_session_id": named, "resources_tools": tools}
+            return (TOOLS, id), ours
         text = None if params.get("input") else nemo.text_of(answer["observation"])  # the row may have it already
         info = {"supports_explicit_close": True, "supports_step_idempotency": True}
         return (STEPS, id), {"observation": text, "info": info}
 
     async def _continue(
-        self, client: Client, verb: str, body: dict[str, Any], cookie: tuple[str, str] | None
+        self, client: Client, request: Request, verb: str, body: dict[str, Any], cookie: tuple[str, str] | None
     ) -> Response | dict[str, Any] | str:
-        if verb in ("", "reverify_mode"):
-            return "unsupported" if verb else {"status": "ok"}
+        if verb == "":
+            return {"status": "ok"}
+        if verb == "reverify_mode":
+            served = map(self._catalog.find, self._catalog.digests)
+            return "stateless" if all(map(nemo_replay.replays, served)) else "unsupported"
         if verb == "aggregate_metrics":
             listed = of(body.get("verify_responses"), list, "verify_responses")
             return nemo.metrics_of([of(each, dict, "verify_responses") for each in listed])
@@ -113,6 +125,8 @@ class NemoRoutes:
             await self._episodes.close(client.name, id)
             self._episodes.bar(id)
             return {"resources_session_id": body["resources_session_id"]}
+        if cookie is None and verb == "verify":
+            return await self._verify_again(client, request, body)
         if cookie is None:
             raise RequestError(
                 "there is no session: begin with seed_session or reset, and keep its cookie", code="task"
@@ -134,7 +148,7 @@ class NemoRoutes:
                 raise RequestError(f"there is no route /{verb[:60]} in a session that began with reset", code="task")
             return await self._step(episode, tools, body)
         if episode.over:
-            return PlainTextResponse("The episode has finished. This call did nothing.")
+            return PlainTextResponse(nemo.FINISHED)
         answer = await self._episodes.step(episode, episode.turn, ors.action_of(tools, verb, body))
         return PlainTextResponse(nemo.text_of(answer["observation"]))
 
@@ -147,11 +161,61 @@ class NemoRoutes:
             raise RequestError(
                 f"the episode has no reward, since its environment failed: {episode.failed}", code="failed"
             )
+        return await self._verdict(episode, body)
+
+    async def _verify_again(self, client: Client, request: Request, body: dict[str, Any]) -> dict[str, Any]:
+        """Play a stored rollout again in an episode of its own, and return its reward, or a mask."""
+        id = secrets.token_hex(16)
+        served, task = nemo.chosen(self._catalog, body)
+        try:
+            return await unless_gone(request, self._played_again(client, id, served, task, body))
+        except ClientGone:
+            raise RequestError("the client closed the connection", code="lost") from None
+        finally:
+            await self._episodes.close(client.name, id)
+
+    async def _played_again(
+        self, client: Client, id: str, served: Served, task: TaskSpec, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            try:
+                opening = await self._episodes.reset(client.name, id, served, task, WAIT, self)
+            except UsageError as error:  # the row's fault, unlike one of a step
+                raise RequestError(str(error), code="usage") from None
+            episode = self._episodes.find(client.name, id, self)
+            differs = await nemo_replay.play_again(self._episodes, episode, opening["tools"], body)
+        except TurnwiseError as error:
+            status, differs = ors.problem(error, client, "call")
+            if status != INTERNAL:
+                raise
+            return nemo.masked(body, differs)
+        return nemo.masked(body, differs) if differs else await self._verdict(episode, body)
+
+    async def _verdict(self, episode: ServedEpisode, body: dict[str, Any]) -> dict[str, Any]:
         await self._episodes.finish(episode)
         last = await shared(episode.last[2]) if episode.last is not None else {"info": {}}
         ends = {key: bool(last.get(key)) for key in ("terminated", "truncated")}
         success = any(ends.values()) and bool(last["info"].get("success"))
         return body | {"reward": episode.earned, "success": success, "turns": episode.played, **ends}
+
+    async def _mcp(self, request: Request) -> Response:
+        """``/mcp`` with a session's header, which needs no token of the server."""
+        if request.method != "POST":
+            return Response(status_code=405, headers={"Allow": "POST"})  # this server sends no events on its own
+        id = self._tokens.id_in(request.headers[nemo_mcp.HEADER])
+        client = self._episodes.owner(id) if id is not None else None
+        if id is None or client is None:
+            return JSONResponse(
+                {"detail": "there is no such session here (it was closed, or the server restarted)"}, 401
+            )
+        try:
+            body = await read_json(request, self._config.frame)
+        except RequestError as error:
+            return JSONResponse({"detail": str(error)}, error.status)
+        session = self._episodes.find(client, id, self)
+        tools = nemo_mcp.SessionTools(Client(client, operator=False), session, self._episodes, self._release)
+        answer = await tools.answer(body)
+        return Response(status_code=202) if answer is None else _json(answer)
 
     async def _step(self, episode: ServedEpisode, tools: Any, body: dict[str, Any]) -> dict[str, Any]:
         response, key = of(body.get("response"), dict, "response"), body.get("_ng_step_request_id")
@@ -175,6 +239,15 @@ class _NemoRoute(Route):
 
     def matches(self, scope: Any) -> Any:
         if scope["type"] == "http" and nemo.password(Headers(scope=scope)) is not None:
+            return super().matches(scope)
+        return Match.NONE, {}
+
+
+class _McpRoute(Route):
+    """A route for requests with the header of a session."""
+
+    def matches(self, scope: Any) -> Any:
+        if scope["type"] == "http" and nemo_mcp.HEADER in Headers(scope=scope):
             return super().matches(scope)
         return Match.NONE, {}
 

@@ -49,7 +49,7 @@ class OrsRoutes:
         self._catalog, self._episodes, self._access, self._config = catalog, episodes, access, config
         self._release = release
         self._lists = task_lists.TaskLists()
-        self._streams = Streams(config.connections, config.pending, alone=access.clients <= 1)
+        self._streams = Streams(config.connections, config.pending, clients=access.clients)
 
     def add_to(self, app: FastAPI) -> None:
         """Add the routes to an application."""

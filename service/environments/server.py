@@ -68,7 +68,7 @@ class EnvironmentServer:
             title="Turnwise environments", version=release, openapi_url=None, docs_url=None, redoc_url=None
         )
         self.app.add_api_websocket_route(PATH, self._socket)
-        NemoRoutes(self.catalog, self.episodes, self._access, self.config).add_to(self.app)
+        NemoRoutes(self.catalog, self.episodes, self._access, self.config, release).add_to(self.app)
         openenv = OpenEnvRoutes(self.catalog, self.episodes, self._access, self.config, release, self._admitted)
         openenv.add_to(self.app)
         OrsRoutes(self.catalog, self.episodes, self._access, self.config, release).add_to(self.app)

@@ -41,8 +41,8 @@ class ServeConfig(Config):
     rate: float = pydantic.Field(default=2000.0, gt=0)
     """Requests per second of one connection, after a burst of as many; faster ones are read later."""
     connections: int = pydantic.Field(default=256, ge=1)
-    """Number of WebSockets at a time, and of streams of ORS. With several tokens, each may use as many streams as stay
-    free."""
+    """Number of WebSockets at a time, and of streams of ORS. With several tokens, half of the streams are shared out
+    evenly among them and the operator. Of the other half, each may use as many as stay free."""
     waiting: int = pydantic.Field(default=256, ge=0)
     """Number of episodes that may wait for a place when the server is full."""
     drain: float = pydantic.Field(default=30.0, ge=0)

@@ -5,7 +5,7 @@
     python3.13 -m venv v && v/bin/pip install nemo-gym==0.4.0
     NEMO_PYTHON=v/bin/python pytest --shift all tests/service/test_nemo.py
 
-Release 0.7 also has a check of sessions, which is then run.
+Release 0.7 also has a check of sessions and reverification, which are then run.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ import pytest
 
 import turnwise as tw
 from turnwise.commands.export_nemo import Agent, export_nemo
+from turnwise.commands.nemo_project import write_project
 from turnwise.envs.messages import Action, ImagePart, Message, Observation, TextPart
+from turnwise.envs.remote.address import Address
 from turnwise.errors import UsageError
 from turnwise.service.environments import nemo, nemo_routes
 from turnwise.tasks.spec import TaskSpec
 
-from .environment_servers import APPS, ID, OTHER, TOKEN, Raw, serving
+from .environment_servers import APPS, ID, OTHER, TOKEN, Raw, Tally, serving
 
 
 def http(server: Any, token: str = TOKEN) -> httpx.Client:
@@ -74,7 +76,7 @@ def step(client: httpx.Client, *output: dict[str, Any], **more: Any) -> Any:
 
 def test_a_session_of_tools(client: httpx.Client) -> None:
     seeded = client.post("/seed_session", json=row())
-    assert (seeded.json(), client.cookies.get("turnwise_session") is not None) == ({}, True)
+    assert (list(seeded.json()), client.cookies.get("turnwise_session") is not None) == (["mcp"], True)
     for total in (1, 2):
         answer = client.post("/send_text", json={"text": "add"})
         assert (answer.text, "turnwise_session" in answer.cookies) == (f"total {total}", True), (
@@ -174,9 +176,11 @@ def test_a_failure_has_no_reward_and_no_secrets(client: httpx.Client, word: str)
 def test_a_session_that_its_client_names(client: httpx.Client) -> None:
     ids = {"episode_id": {"rollout_id": "r", "attempt": 0}, "task_id": {"taskset": "t", "task_id": "1"}}
     seed = {"resources_session_id": "mine", **ids, "task_data": row()}
-    closed = {"resources_session_id": "mine", "episode_id": ids["episode_id"]}
+    closed, seeded = {"resources_session_id": "mine", "episode_id": ids["episode_id"]}, []
     for _ in range(2):
-        assert client.post("/seed_session", json=seed).json() == {"resources_session_id": "mine"}
+        seeded.append(client.post("/seed_session", json=seed).json())
+    assert seeded[0] == seeded[1]
+    assert (seeded[0]["resources_session_id"], seeded[0]["resources_tools"]["transport"]) == ("mine", "http")
     assert client.post("/send_text", json={"text": "add"}).text == "total 1"
     for name in ("mine", "mine", "never"):
         assert client.post("/close_session", json={**closed, "resources_session_id": name}).status_code == 200
@@ -196,7 +200,9 @@ WRONG: list[tuple[str, Any, int, str]] = [
     ("/seed_session", [1], 422, "the body must be"),
     ("/reset", {"turnwise": {"split": "train", "index": 0}}, 422, "responses_create_params must be"),
     ("/send_text", {"text": "add"}, 400, "begin with seed_session or reset"),
-    ("/verify", {}, 400, "begin with seed_session or reset"),
+    ("/verify", {}, 422, "export-nemo"),
+    ("/verify", {"turnwise": {"split": "train", "index": 0}}, 422, "response must be"),
+    ("/verify", {"turnwise": {"split": "moon", "index": 0}, "response": {"output": []}}, 400, "no split 'moon'"),
     ("/aggregate_metrics", {"verify_responses": [3]}, 422, "must be of type dict"),
     ("/close_session", {}, 422, "resources_session_id must be"),
 ]
@@ -219,6 +225,7 @@ ODD: list[Any] = [
     {"output": [{"type": "message", "content": [{"type": "output_text"}]}]},
     {"output": [{"type": "function_call"}]},
     {"output": [{"type": "function_call", "name": "f", "call_id": "c", "arguments": {}}]},
+    {"output": [{"type": "function_call", "name": "f", "arguments": "{"}]},
 ]
 
 
@@ -247,7 +254,7 @@ def test_tokens_bodies_and_other_protocols(server: Any, client: httpx.Client) ->
             assert plain.post("/verify", headers=[(b"Authorization", odd)]).status_code in (401, 404)
     assert client.post("/seed_session", json={"x": "y" * server.config.frame}).status_code == 413
     assert client.post("/seed_session", content=b"[" * 5000).status_code == 422
-    assert (client.get("/").json(), client.get("/reverify_mode").json()) == ({"status": "ok"}, "unsupported")
+    assert (client.get("/").json(), client.get("/reverify_mode").json()) == ({"status": "ok"}, "stateless")
 
 
 def test_another_client_reaches_no_session(server: Any, client: httpx.Client) -> None:
@@ -264,6 +271,166 @@ def test_another_client_reaches_no_session(server: Any, client: httpx.Client) ->
         for each in (episode, fork):
             raw.ask("close", each)
     assert verify(client).json()["turns"] == 0
+
+
+def rpc(server: Any, access: Any, method: str, id: int | None = 1, **params: Any) -> Any:
+    """The answer of an agent's request over MCP, which has no token of the server."""
+    url = server.address.replace("ws://", "http://", 1) + access["url_path"]
+    request = {"jsonrpc": "2.0", "method": method, "params": params} | ({} if id is None else {"id": id})
+    with httpx.Client(trust_env=False) as agent:
+        return agent.post(url, headers=access["headers"], json=request)
+
+
+def test_an_agent_calls_the_tools_of_its_session_over_mcp(server: Any, client: httpx.Client) -> None:
+    access = client.post("/seed_session", json=row(env=APPS)).json()["mcp"]
+    assert (access["server_name"], access["transport"], TOKEN in str(access)) == ("turnwise", "http", False)
+    started = rpc(server, access, "initialize", protocolVersion="2025-06-18").json()["result"]
+    assert (started["protocolVersion"], started["capabilities"]) == ("2025-06-18", {"tools": {}})
+    assert rpc(server, access, "notifications/initialized", None).status_code == 202
+    tools = {tool["name"]: tool for tool in rpc(server, access, "tools/list").json()["result"]["tools"]}
+    assert {"docs_app", "send_text"} <= set(tools)
+    assert tools["docs_app"]["inputSchema"]["required"] == ["app"]
+    answer = rpc(server, access, "tools/call", name="docs_app", arguments={"app": "wallet"}).json()["result"]
+    assert answer["content"][0]["text"] == client.post("/docs_app", json={"app": "wallet"}).text, "the same session"
+    assert (answer["isError"], set(answer)) == (False, {"content", "isError"}), "an agent reads no reward"
+    wrong = rpc(server, access, "tools/call", name="nothing").json()["result"]
+    assert (wrong["isError"], "there is no tool 'nothing'" in wrong["content"][0]["text"]) == (True, True)
+    assert "there is no method" in rpc(server, access, "openenv/session/create").json()["error"]["message"]
+    assert verify(client).json()["turns"] == 3
+    late = rpc(server, access, "tools/call", name="docs_app").json()["result"]
+    assert (late["isError"], late["content"][0]["text"]) == (True, nemo.FINISHED)
+
+
+def test_a_header_of_mcp_opens_its_session_alone(server: Any, client: httpx.Client) -> None:
+    accesses = []
+    for _ in range(2):
+        accesses.append(client.post("/seed_session", json=row()).json()["mcp"])
+        rpc(server, accesses[-1], "tools/call", name="send_text", arguments={"text": "add"})
+    (name, first), (_, second) = (next(iter(access["headers"].items())) for access in accesses)
+    for wrong in ("", first[:32], first[:32] + second[32:], first[:-1] + "\u00e9", "x" * 64):
+        refused = rpc(server, accesses[0] | {"headers": {name: wrong.encode("latin-1")}}, "tools/list")
+        assert (refused.status_code, "no such session" in refused.json()["detail"]) == (401, True)
+    with httpx.Client(trust_env=False, headers=accesses[0]["headers"]) as agent:
+        url = str(client.base_url.copy_with(username=None, password=None))
+        assert agent.get(f"{url}/mcp").status_code == 405, "no stream of events"
+        assert agent.post(f"{url}/verify", json=row()).status_code == 404, "and no route but this"
+        assert agent.post(f"{url}/mcp", content=b"[" * 5000).status_code == 400
+        assert agent.post(f"{url}/mcp", json={"x": "y" * server.config.frame}).status_code == 413
+    assert verify(client).json()["turns"] == 1
+    client.cookies.set("turnwise_session", first[:32])
+    assert verify(client).json()["turns"] == 1
+
+
+def answered(call_id: str, output: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def offered(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of ``simple_agent``."""
+    tools = [{"type": "function", "name": "send_text", "parameters": {}}]
+    return row | {"responses_create_params": {"input": [], "tools": tools}}
+
+
+def by_calls(client: httpx.Client, words: Sequence[str], last: str) -> tuple[list[dict[str, Any]], Any]:
+    """The output of an agent that acts by calls, and its verdict."""
+    client.post("/seed_session", json=row())
+    output: list[dict[str, Any]] = []
+    for turn, word in enumerate(words):
+        output.append(called("send_text", f"c{turn}", text=word))
+        output.append(answered(f"c{turn}", client.post("/send_text", json={"text": word}).text))
+    output.append(message(last))
+    return output, verify(client, *output).json()
+
+
+def by_steps(client: httpx.Client, index: int, env: str, *turns: Sequence[dict[str, Any]]) -> Any:
+    """The output of an agent that acts by steps, and the sum of its rewards."""
+    client.cookies.clear()
+    client.post("/reset", json=row(index, env))
+    output, paid = list[dict[str, Any]](), 0.0
+    for turn in turns:
+        answer = step(client, *turn)
+        output, paid = [*output, *turn], paid + answer["reward"]
+        if not answer["terminated"]:
+            output += [answered(each["call_id"], each["output"]) for each in answer["info"]["tool_outputs"]]
+            output += [{"role": "user", "content": answer["observation"]}] if answer["observation"] else []
+    client.post("/close", json={})
+    return output, paid
+
+
+def again(server: Any, row: dict[str, Any], *output: dict[str, Any], **more: Any) -> Any:
+    """The verdict about a stored rollout."""
+    with http(server) as client:
+        found = client.post("/verify", json={**row, "response": response(*output, **more)})
+        assert found.status_code == 200, found.text
+        return found.json()
+
+
+@pytest.mark.parametrize(
+    ("words", "last", "total"),
+    [(("add", "add"), "add", 0.75), (("add", "end", "add"), "done", 1.25), ((), "end", 1.0)],
+)
+def test_a_stored_rollout_of_calls_is_verified_again(
+    server: Any, client: httpx.Client, words: Sequence[str], last: str, total: float
+) -> None:
+    output, verdict = by_calls(client, words, last)
+    stored = offered(row())
+    assert verdict["reward"] == total
+    assert again(server, stored, *output) == verdict | stored | {"response": response(*output)}
+    cut = again(server, stored, *output, incomplete_details={"reason": "max_output_tokens"})
+    assert cut["turns"] == min(len(words), verdict["turns"]), "the last message was cut off, so that it did not act"
+    own = [called("Bash", "b", command="ls"), answered("b", "a file")]
+    named = [each | ({"name": f"mcp__turnwise__{each['name']}"} if "name" in each else {}) for each in output]
+    if words:
+        assert again(server, row(), *own, *named)["reward"] == total, "over MCP, by an agent with tools of its own"
+
+
+def test_calls_that_never_reached_the_environment_are_no_turns(server: Any, client: httpx.Client) -> None:
+    output, verdict = by_calls(client, ("add",), "done")
+    malformed = [{**called("send_text", "m"), "arguments": "{"}, answered("m", "Invalid tool call arguments")]
+    unmade = called("send_text", "u", text="end")
+    assert again(server, offered(row()), *malformed, unmade, *output)["reward"] == verdict["reward"] == 0.5
+
+
+def test_a_stored_rollout_of_steps_is_verified_again(server: Any, client: httpx.Client) -> None:
+    for words, total, success in ((("add", "add", "end"), 1.5, True), (("add",), 0.25, False)):
+        output, paid = by_steps(client, 4, ID, *([message(word)] for word in words))
+        verdict = again(server, row(), *output)
+        assert (verdict["reward"], verdict["success"], paid) == (total, success, total)
+    both = [called("docs_app", "c1", app="wallet"), called("nothing", "c2")]
+    output, paid = by_steps(client, 4, APPS, both, [message("hello")], [called("docs_app", "c3", app="mail")])
+    verdict = again(server, row(4, APPS), *output)
+    assert (verdict["reward"], verdict["turns"], "mask_sample" in verdict) == (paid, 3, False)
+
+
+def test_a_rollout_that_plays_otherwise_now_is_masked(server: Any, client: httpx.Client) -> None:
+    output, _ = by_calls(client, ("add", "add"), "done")
+    changed = [each | ({"output": "total 7"} if each.get("output") == "total 2" else {}) for each in output]
+    verdict = again(server, offered(row()), *changed)
+    assert (verdict["reward"], verdict["mask_sample"], verdict["failure_kind"]) == (0.0, True, "verifier_error")
+    assert "turn 2 differs: 'total 2' now, 'total 7' in the rollout" in verdict["failure_reason"]
+    ended, _ = by_steps(client, 4, ID, [message("end")])
+    further = again(server, row(), *ended, {"role": "user", "content": "total 0"}, message("add"))
+    assert (further["mask_sample"], "differs: nothing now" in further["failure_reason"]) == (True, True)
+
+
+def test_a_failure_while_it_plays_again_is_masked_and_has_no_secrets(server: Any, client: httpx.Client) -> None:
+    for word in ("boom", "sandbox", "late"):
+        output = [called("send_text", "c", text=word), answered("c", "total 1")]
+        verdict = again(server, offered(row()), *output)
+        assert (verdict["mask_sample"], "secret" in verdict["failure_reason"]) == (True, False)
+        assert "log says why" in verdict["failure_reason"]
+
+
+class Unsure(Tally):
+    """An environment that promises no second game like the first."""
+
+    contract = tw.Contract(exempt={"replay_equals_original": "it draws lots"})
+
+
+def test_an_environment_that_cannot_play_again_says_so() -> None:
+    tw.register("test/Unsure-v0", Unsure)
+    with serving([ID, "test/Unsure-v0"]) as server, http(server) as client:
+        assert client.get("/reverify_mode").json() == "unsupported"
 
 
 def test_a_full_server_lets_sessions_wait(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +463,27 @@ def test_rows_of_the_command_play(server: Any, client: httpx.Client, tmp_path: P
     assert verify(client).json()["turns"] == 1
 
 
+def test_the_project_that_gyms_commands_start(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNWISE_TOKEN", raising=False)
+    tw.connect(server.address, token=TOKEN)
+    place, project = server.address.partition("://")[2], tmp_path / "gym"
+    options: Any = {"n": 1, "split": "train", "level": "", "seed": 0, "agent": Agent.GYMNASIUM, "project": project}
+    export_nemo(f"turnwise://{place}/{ID}", out=tmp_path / "rows.jsonl", **options)
+    config = (project / "resources_servers/turnwise/configs/turnwise.yaml").read_text()
+    assert 'host: "nemo:${oc.env:TURNWISE_TOKEN}@127.0.0.1"' in config, "a token does not belong into files"
+    assert f"port: {place.rpartition(':')[2]}\n" in config
+    assert "gymnasium_agent:\n      entrypoint: app.py\n      max_steps: 21\n" in config
+    with pytest.raises(UsageError, match="already exists; name another folder"):
+        export_nemo(f"turnwise://{place}/{ID}", out=tmp_path / "more.jsonl", **options)
+    with pytest.raises(UsageError, match="write the environment as turnwise://host:port/ID"):
+        export_nemo(ID, out=tmp_path / "more.jsonl", **options)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gym", "rows.jsonl"]
+    with pytest.raises(UsageError, match="without TLS"):
+        write_project(tmp_path / "tls", Address("host", 443, tls=True), "simple_agent", 20)
+    write_project(tmp_path / "open", Address("::1", 8791), "simple_agent", 20)
+    assert 'host: "nemo@[::1]"' in (tmp_path / "open/resources_servers/turnwise/configs/turnwise.yaml").read_text()
+
+
 def test_a_session_without_requests_ends() -> None:
     with serving(capacity=1, idle=0.2) as server, http(server) as client:
         client.post("/seed_session", json=row())
@@ -310,6 +498,8 @@ def test_metrics_are_means_over_all_episodes_and_by_task() -> None:
     metrics = nemo.metrics_of([{"_ng_task_index": at, "reward": x, "success": x > 0.9} for at, x in rewards])
     assert metrics["key_metrics"] == {"mean/reward": 0.5, "mean/success": pytest.approx(1 / 3)}
     assert [each["mean/reward"] for each in metrics["group_level_metrics"]] == [0.25, 1.0]
+    unknown = [{"reward": 0.0, "mask_sample": True}, {"reward": 1.0, "mask_sample": False}]
+    assert nemo.metrics_of(unknown)["key_metrics"] == {"mean/reward": 1.0}, "a masked sample has no reward"
     assert nemo.metrics_of([]) == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
 
 
@@ -418,6 +608,89 @@ def test_nemo_gyms_own_agents_play(tmp_path: Path) -> None:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
         assert ran.returncode == 0, ran.stderr + ran.stdout
         assert ran.stdout.splitlines()[-1] == "played"
+
+
+MCP = """
+import asyncio, sys
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
+
+async def main(url, header, token):
+    async with streamablehttp_client(url, headers={header: token}) as (read, write, _):
+        async with ClientSession(read, write) as session:
+            await session.initialize()
+            names = [tool.name for tool in (await session.list_tools()).tools]
+            assert names == ["send_text"], names
+            for word, total in (("add", 1), ("add", 2), ("end", 2)):
+                answer = await session.call_tool("send_text", {"text": word})
+                assert (answer.isError, answer.content[0].text) == (False, f"total {total}"), answer
+            late = await session.call_tool("send_text", {"text": "add"})
+            assert late.isError and "has finished" in late.content[0].text, late
+
+asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), 60))
+print("called")
+"""
+
+
+@pytest.mark.shift
+@pytest.mark.skipif("NEMO_PYTHON" not in os.environ, reason="NOT TESTED with the MCP client of NeMo Gym's agents")
+def test_the_mcp_client_of_nemo_gyms_agents_calls_tools(server: Any, client: httpx.Client) -> None:
+    access = client.post("/seed_session", json=row()).json()["mcp"]
+    (header,) = access["headers"].items()
+    url = server.address.replace("ws://", "http://", 1) + access["url_path"]
+    command = [os.environ["NEMO_PYTHON"], "-c", MCP, url, *header]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert (ran.returncode, ran.stdout.splitlines()[-1:]) == (0, ["called"]), ran.stderr
+    assert verify(client).json()["reward"] == 1.5
+
+
+REVERIFY = """
+import asyncio, json, sys
+from omegaconf import OmegaConf
+from nemo_gym import rollout_reverification as gym
+from nemo_gym.config_types import BaseServerConfig
+from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient, set_global_aiohttp_client
+host, port, inputs, rollouts, out = sys.argv[1:]
+config = {"env": {"resources_servers": {"turnwise": {"host": host, "port": int(port)}}}}
+client = ServerClient(
+    head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=OmegaConf.create(config)
+)
+gym.setup_server_client = lambda *_: client
+
+async def main():
+    set_global_aiohttp_client(GlobalAIOHTTPAsyncClientConfig())
+    files = {"materialized_inputs_jsonl_fpath": inputs, "rollouts_jsonl_fpath": rollouts, "output_jsonl_fpath": out}
+    results = await gym.RolloutReverificationHelper().run_from_config(gym.RolloutReverificationConfig(**files))
+    print(json.dumps([[each["reward"], each.get("mask_sample", False)] for each in results]))
+
+asyncio.run(asyncio.wait_for(main(), 200))
+"""
+
+
+@pytest.mark.shift
+@pytest.mark.skipif("NEMO_PYTHON" not in os.environ, reason="NOT TESTED with NeMo Gym's own reverification")
+def test_nemo_gyms_own_reverification(server: Any, client: httpx.Client, tmp_path: Path) -> None:
+    calls, _ = by_calls(client, ("add", "end"), "done")
+    steps, _ = by_steps(client, 4, ID, [message("add")], [message("end")])
+    other = [each | ({"output": "total 9"} if "output" in each else {}) for each in calls]
+    lines = [(offered(row()), calls), (row(), steps), (offered(row()), other)]
+    keys = [{"_ng_task_index": at, "_ng_rollout_index": 0, "agent_ref": {"name": "any"}} for at in range(3)]
+    for name, more in (("inputs", {}), ("rollouts", {"reward": 9.0})):
+        written = [
+            stored | key | more | ({"response": response(*output)} if more else {})
+            for (stored, output), key in zip(lines, keys, strict=True)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in written))
+    _, _, port = server.address.rpartition(":")
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("inputs", "rollouts", "out")]
+    command = [os.environ["NEMO_PYTHON"], "-c", REVERIFY, f"nemo:{TOKEN}@127.0.0.1", port, *files]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    if "cannot import name 'rollout_reverification'" in ran.stderr:
+        pytest.skip("this release of NeMo Gym verifies nothing again")
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert json.loads(ran.stdout.splitlines()[-1]) == [[1.25, False], [1.25, False], [0.0, True]]
+    (metrics,) = json.loads((tmp_path / "out_aggregate_metrics.json").read_text())
+    assert metrics["key_metrics"]["mean/reward"] == 1.25, "a masked sample counts nowhere"
 
 
 CHECK = """

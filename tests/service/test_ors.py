@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import os
@@ -430,18 +429,30 @@ def test_bytes_of_calls_that_wait_in_one_session_are_bounded() -> None:
 
 
 def test_the_operator_takes_no_share_of_a_single_client() -> None:
-    """And each of several clients that take all they can leaves half of what it found."""
     key, token = "o" * 16, "t" * 16
     assert [Access(tokens, key).clients for tokens in ([], [token], [token, "u" * 16])] == [1, 1, 2]
-    streams, taken = Streams(256, 256, alone=False), list[int]()
-    for client in map(str, range(10)):
-        taken.append(0)
-        with contextlib.suppress(RequestError):
-            while True:
-                streams.check(client, client)
-                streams.take(client, client)
-                taken[-1] += 1
-    assert taken == [128, 64, 32, 16, 8, 4, 2, 1, 1, 0]
+    assert greedy(Streams(256, 300, clients=1), "t") == 256
+
+
+def greedy(streams: Streams, client: str) -> int:
+    """The number of streams that a client gets until it is refused."""
+    for taken in itertools.count():
+        try:
+            streams.check(client, f"{client} {taken}")
+        except RequestError:
+            return taken
+        streams.take(client, f"{client} {taken}")
+    raise AssertionError
+
+
+@pytest.mark.parametrize(("most", "clients", "share"), [(256, 10, 11), (256, 100, 1), (4, 2, 1), (3, 9, 0)])
+def test_greedy_clients_leave_each_other_its_share(most: int, clients: int, share: int) -> None:
+    streams = Streams(most, most, clients=clients)
+    taken = [greedy(streams, name) for name in (*map(str, range(clients)), "operator")]
+    assert (min(taken), sum(taken) <= most) == (share, True), "a server of more clients than streams has no shares"
+    assert taken[0] < most, "the first of several clients leaves some"
+    assert taken == sorted(taken, reverse=True)
+    assert greedy(streams, "operator") == 0, "it has its share"
 
 
 def test_arguments_nested_too_deeply_are_a_turn(client: httpx.Client) -> None:
