@@ -33,6 +33,7 @@ CHANGES_THE_DISTRIBUTION: Mapping[str, Any] = {
 log-probabilities, and so the training, wrong (trap 17)."""
 HARMLESS = frozenset(
     {
+        "client_metadata",
         "metadata",
         "parallel_tool_calls",
         "prompt_cache_key",
@@ -143,8 +144,13 @@ def read_chat(body: Any) -> ChatRequest:
     )
 
 
-def options(body: Any, known: Iterable[str]) -> dict[str, Any]:
+def options(body: Any, known: Iterable[str], *, many_calls: bool = False) -> dict[str, Any]:
     """Return the parameters that have a value, after checking that they are known and keep the policy's distribution.
+
+    Args:
+        body: JSON of the request.
+        known: names of the parameters, beside those without an effect.
+        many_calls: whether clients of this API read several calls in one answer, whatever they request.
 
     Raises:
         RequestError: one is unknown, or would filter or reshape the distribution.
@@ -157,7 +163,7 @@ def options(body: Any, known: Iterable[str]) -> dict[str, Any]:
             raise unsupported(
                 name, body[name], "tokens must come from the unmodified policy, or they could not train it"
             )
-    if given.get("parallel_tool_calls") is False:
+    if given.get("parallel_tool_calls") is False and not many_calls:
         raise unsupported(
             "parallel_tool_calls",
             False,

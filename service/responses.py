@@ -79,7 +79,8 @@ class Responses:
         Raises:
             RequestError: something in it is wrong or unsupported.
         """
-        given = options(body, KNOWN)
+        # Codex sends parallel_tool_calls = false for every model that it does not know, and runs several calls in turn.
+        given = options(body, KNOWN, many_calls=True)
         previous = given.get("previous_response_id")
         if previous is not None and previous not in self._before:
             raise RequestError(

@@ -10,14 +10,24 @@ from typing import Any
 import pytest
 
 Run = Callable[..., Any]
-SHIPPED = ["qwen3-0.6b-loop", "qwen3-4b-lora-loop", "qwen3-8b-loop-8gpu", "qwen3-0.6b-archer"]
+SHIPPED = [
+    "archer-qwen-0.5b",
+    "grpo-qwen-0.5b",
+    "loop-qwen-0.5b",
+    "ppo-qwen-0.5b",
+    "qwen3-0.6b-archer",
+    "qwen3-0.6b-loop",
+    "qwen3-4b-lora-loop",
+    "qwen3-8b-loop-8gpu",
+]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_shipped_configurations_fit_the_gpus_that_they_name(run: Run, name: str) -> None:
     ran = run("plan", name, "--gpu", "h100:8" if name.endswith("8gpu") else "h100", "--price", "2.5")
     assert ran.code == 0
-    for said in ("fits", "weights", "optimizer", "activations", "tokens per second", "dollars", "seconds of a step"):
+    assert "activations" in ran.out or "keys and values (play)" in ran.out, "whichever moment needs more"
+    for said in ("fits", "weights", "optimizer", "tokens per second", "dollars", "seconds of a step"):
         assert said in ran.out
     assert "How sure" in ran.err
     assert "arithmetic that no GPU" in ran.err
