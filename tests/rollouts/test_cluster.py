@@ -6,7 +6,11 @@ import asyncio
 import importlib.util
 import os
 import random
+import re
+import shutil
 import signal
+import site
+import subprocess
 import sys
 import textwrap
 from collections import Counter
@@ -32,6 +36,7 @@ from turnwise.rollouts.cluster import keeper as cluster_keeper  # noqa: E402
 from turnwise.rollouts.cluster import pool as cluster_pool  # noqa: E402
 from turnwise.rollouts.cluster.circuit import Circuit  # noqa: E402
 from turnwise.rollouts.cluster.keeper import LiveWorker  # noqa: E402
+from turnwise.rollouts.cluster.lease import versions  # noqa: E402
 from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
 from turnwise.rollouts.cluster.workers import Workers  # noqa: E402
 
@@ -206,17 +211,47 @@ def test_resources_that_do_not_exist(cluster: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.shift
-async def test_other_versions_on_the_workers_are_refused_with_both_named(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["Python", "Turnwise"])
+async def test_another_version_on_the_workers_is_refused_with_both_named(
+    cluster: Any, tmp_path: Path, what: str
 ) -> None:
-    monkeypatch.setattr(cluster_keeper, "versions", lambda: {"Python": "3.99.1", "Turnwise": "0.1.0"})
-    own = pool_of(on(workers=1), ENV)
-    here = ".".join(map(str, sys.version_info[:3]))
+    here = versions()[what]
+    there, runtime_env = another_python() if what == "Python" else another_turnwise(tmp_path)
+    assert there != here
+    own = pool_of(on(workers=1, runtime_env=runtime_env), ENV)
 
-    with pytest.raises(UsageError, match=f"the workers have Python {here} and the driver has 3.99.1"):
+    said = f"the workers have {what} {re.escape(there)} and the driver has {re.escape(here)}: "
+    with pytest.raises(UsageError, match=said):
         await played(own, OracleAgent(), tasks(1))
 
     await own.close()
+
+
+def another_python() -> tuple[str, dict[str, Any]]:
+    """Return the version of another interpreter of the same series, which can load this one's packages; and an
+    environment of workers that it runs. Ray's own check of versions is only a warning in a worker.
+    """
+    path = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    if not os.access(path, os.X_OK):
+        pytest.skip(f"{path} is not there")
+    question = [path, "-c", "import platform; print(platform.python_version())"]
+    found = subprocess.run(question, capture_output=True, text=True, check=True).stdout.strip()
+    if found == versions()["Python"]:
+        pytest.skip(f"{path} is Python {found}, too")
+    packages = [str(Path(tw.__file__).parents[1]), *site.getsitepackages()]
+    return found, {"py_executable": path, "env_vars": {"PYTHONPATH": os.pathsep.join(packages)}}
+
+
+def another_turnwise(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Install a copy of the package in a folder, under another version, as a node would have it; return the version and
+    an environment of workers that find this copy first.
+    """
+    number = "0.0.7"
+    shutil.copytree(Path(tw.__file__).parent, folder / "turnwise")
+    installed = folder / f"turnwise-{number}.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: turnwise\nVersion: {number}\n")
+    return number, {"env_vars": {"PYTHONPATH": str(folder)}}
 
 
 @pytest.mark.slow

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import turnwise as tw
+from turnwise.evals.statistics import student
+from turnwise.rollouts.episode import Episode
 from turnwise.rollouts.store import load_episodes
 from turnwise.trainers import archer, loop, on_policy
+from turnwise.trainers.collect import async_rollouts
+from turnwise.trainers.collect.scheduler import StalenessScheduler
 from turnwise.trainers.run.metrics import read_metrics
 
 from ..rollouts.ray_cluster import alive, two_nodes
 from . import small
+from .late_success import LateSuccess
 from .test_archer import config as archer_config
 from .test_on_policy import running
 
@@ -23,6 +31,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationW
 RAY = {"engine": "ray", "address": "auto", "workers": 2, "episodes_per_worker": 4}
 EPISODES = small.SHARED["episodes"]
 MACHINE = (*small.MEASURED, "ray/")
+STANDING = {
+    "env": "test/LateSuccess-v0",
+    "episodes": {"concurrency": 64},
+    "steps": 10,
+    "tasks_per_step": 16,
+    "group_size": 2,
+    "minibatch": 32,
+    "epochs": 1,
+    "optimizer": {"lr": 1e-12},
+    "keep_episodes": "all",
+    "checkpoint_every": 10,
+    "eval": {"episodes": 0},
+}
+"""320 episodes of a policy whose weights stand still."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -112,3 +134,66 @@ def test_overlapped_steps_leave_no_group_out(tmp_path: Path, cloned: Path) -> No
         assert line["rollouts/drawn"] == line["rollouts/trained"] + failed + line["rollouts/open"]
     assert max(line["overlap/staleness_max"] for line in lines) <= 1
     assert alive() == []
+
+
+class FirstToFinish(StalenessScheduler):
+    """The fault that must show: each step trains the groups that finish first, and the others are dropped."""
+
+    def finish(self, episode: Episode) -> None:
+        if episode.group_id in self.untrained:
+            super().finish(episode)
+
+    def trained(self) -> list[Episode]:
+        learned = super().trained()
+        self.untrained.clear()
+        self.pending.clear()
+        self._over.clear()
+        self.gate.accepted, self.gate.running = (self.gate.version + 1) * self.gate.batch, 0
+        return learned
+
+    def _chosen(self, count: int) -> list[str] | None:
+        return self._over[:count] if len(self._over) >= count else None
+
+
+def successes(folder: Path) -> list[tuple[int, float]]:
+    """Return the task and the share of successes of each trained group, in the order of the tasks."""
+    groups = defaultdict[str, list[Episode]](list)
+    for episode in load_episodes(folder / "training_episodes"):
+        groups[episode.group_id].append(episode)
+    return sorted((each[0].task.seed, fmean(one.success for one in each)) for each in groups.values())
+
+
+@pytest.mark.shift("ray")
+def test_success_that_takes_long_counts_as_often_as_in_synchronous_steps(
+    tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights stand still, so all runs sample the same success: 320 episodes in 160 groups of two. The 99 %
+    interval of their difference, task by task, reaches less than 0.12 to each side; dropped groups shift it by more.
+    """
+    tw.register("test/LateSuccess-v0", LateSuccess)
+    there = {"overlap": {"enabled": True, "max_staleness": 1}, "rollouts": RAY | {"episodes_per_worker": 64}}
+    found, last = {}, {}
+    for name, changes in {"synchronous": {}, "ray": there, "dropping": there}.items():
+        if name == "dropping":
+            monkeypatch.setattr(async_rollouts, "StalenessScheduler", FirstToFinish)
+        loop.train(small.looping(tmp_path / name, cloned / "model", **STANDING, **changes))
+        found[name], last[name] = successes(tmp_path / name), read_metrics(tmp_path / name / "metrics.jsonl")[-1]
+        assert len(found[name]) == 160
+
+    synchronous, asynchronous = found["synchronous"], found["ray"]
+    assert [task for task, _ in asynchronous] == [task for task, _ in synchronous], "a group was left out"
+    assert last["ray"]["rollouts/drawn"] == last["ray"]["rollouts/trained"] == 320
+    pairs = zip(synchronous, asynchronous, strict=True)
+    apart = student([other - here for (_, here), (_, other) in pairs], confidence=0.99)
+    assert apart.low is not None
+    assert apart.value - apart.low < 0.12, f"too few episodes to tell: {apart}"
+    assert not apart.excludes_zero, f"asynchronous steps on Ray estimate another success: {apart}"
+
+    true, hasty = (
+        student([share for _, share in found[name]], confidence=0.99) for name in ("synchronous", "dropping")
+    )
+    assert true.low is not None
+    assert hasty.high is not None
+    assert hasty.high < true.low, f"the measurement does not see dropped groups: {hasty} against {true}"
+    line = last["dropping"]
+    assert line["rollouts/drawn"] > line["rollouts/trained"] + line["rollouts/open"], "the account shows them, too"
