@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..evals.curves import METRICS, RATES, curve, read_run
 from ..evals.statistics import wilson
@@ -23,6 +23,8 @@ LARGEST = sys.float_info.max
 """Largest value of a metric; JSON also has integers that are larger."""
 TAIL = 256 * 1024
 """Bytes at the end of a file that the list of runs reads."""
+COMPARED = 4096
+"""Most bytes before the place where reading continues that must not have changed."""
 
 Point = tuple[int, float, float | None, float | None]
 """Step, value, and the ends of its interval, which only a rate has."""
@@ -35,7 +37,7 @@ class Latest:
     Args:
         step: last step; ``None`` before the first.
         numbers: last value of the most important metrics.
-        problem: the first damaged line among the last ones; empty if there is none.
+        problem: the last damaged line among the last ones; empty if there is none.
     """
 
     step: int | None = None
@@ -48,7 +50,8 @@ class MetricsFile:
 
     Args:
         path: path of ``metrics.jsonl``, which need not exist yet.
-        tail: number of bytes before the end of the file at which the first reading begins; ``None`` for the whole file.
+        tail: number of bytes at the end of the file that count: reading begins there at first, and again when more
+            than that was added; ``None`` for the whole file.
     """
 
     def __init__(self, path: Path, tail: int | None = None) -> None:
@@ -58,11 +61,12 @@ class MetricsFile:
         self.series: dict[str, list[Point]] = {}
         self.step: int | None = None
         self.problem = ""
-        """Description of the first damaged line; empty if there is none."""
+        """Description of the last damaged line; empty if there is none."""
         self.damaged = 0
         """Number of that line, from 1."""
-        self._tail, self._began = tail, 0
-        self._offset, self._inode, self._lines = 0, -1, 0
+        self._tail, self._began, self._damaged_at = tail, 0, 0
+        self._offset, self._lines, self._last = 0, 0, b""
+        self._state: tuple[int, int, int] | None = None
         self._lock = threading.Lock()
 
     def refresh(self) -> None:
@@ -71,27 +75,53 @@ class MetricsFile:
             try:
                 stat = self.path.stat()
             except OSError:
+                self._start_afresh(0)
                 return
-            if stat.st_ino != self._inode or stat.st_size < self._offset:
-                self.generation += self._inode != -1
-                self.series, self.step, self.problem = {}, None, ""
-                self._began = max(0, stat.st_size - self._tail) if self._tail else 0
-                self._offset, self._inode, self._lines = self._began, stat.st_ino, 0
+            state = stat.st_ino, stat.st_size, stat.st_mtime_ns
+            if state == self._state:
+                return
             with self.path.open("rb") as file:
-                while self._offset < stat.st_size:
-                    file.seek(self._offset)
-                    complete, end, _ = file.read(CHUNK).rpartition(b"\n")
-                    if not end:
-                        return
-                    cut = 0 < self._began == self._offset  # the first line lacks its beginning
-                    self._offset += len(complete) + 1
-                    for line in complete.split(b"\n")[cut:]:
-                        self.add(line)
+                if not self._continues(file, stat.st_ino, stat.st_size):
+                    self._start_afresh(max(0, stat.st_size - self._tail) if self._tail else 0)
+                self._read(file, stat.st_size)
+            self._state = state
+
+    def _start_afresh(self, began: int) -> None:
+        """Forget the file that was read, and begin another one, or the same again, at an offset."""
+        self.generation += self._state is not None
+        self.series, self.step, self.problem = {}, None, ""
+        self._began = self._offset = began
+        self._lines, self._last, self._state = 0, b"", None
+
+    def _continues(self, file: BinaryIO, inode: int, size: int) -> bool:
+        """Whether a file is the one that was read, with at most ``tail`` more bytes.
+
+        A file that replaced a removed one can have its inode, so the last lines that were read are compared, too.
+        """
+        if self._state is None or self._state[0] != inode or not 0 <= size - self._offset <= (self._tail or size):
+            return False
+        file.seek(self._offset - len(self._last))
+        return file.read(len(self._last)) == self._last
+
+    def _read(self, file: BinaryIO, size: int) -> None:
+        while self._offset < size:
+            file.seek(self._offset)
+            complete, end, _ = file.read(CHUNK).rpartition(b"\n")
+            if not end:
+                return
+            cut = 0 < self._began == self._offset  # the first line lacks its beginning
+            for number, line in enumerate(complete.split(b"\n")):
+                self._offset += len(line) + 1
+                if number or not cut:
+                    self.add(line)
+            self._last = (self._last + complete[-COMPARED:] + end)[-COMPARED:]
 
     def latest(self) -> Latest:
         """Read the lines that were added, forget all points but the last ones, and return these."""
         self.refresh()
         with self._lock:
+            if self._tail and self._offset - self._damaged_at > self._tail:
+                self.problem = ""
             self.series = {name: self.series[name][-1:] for name in LATEST if name in self.series}
             where = f"{METRICS}, among its last lines" if self._began else f"{METRICS}, line {self.damaged}"
             numbers = {name: points[-1][1] for name, points in self.series.items()}
@@ -117,9 +147,9 @@ class MetricsFile:
             record = json.loads(line)
             step = int(record.pop("step"))
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-            if not self.problem:
-                shown = line[:60].decode(errors="replace")
-                self.damaged, self.problem = self._lines, f"not a JSON object with a step: {shown!r}"
+            shown = line[:60].decode(errors="replace")
+            self.problem = f"not a JSON object with a step: {shown!r}"
+            self.damaged, self._damaged_at = self._lines, self._offset
             return
         self.step = step if self.step is None else max(step, self.step)
         for name, value in record.items():
@@ -129,7 +159,7 @@ class MetricsFile:
 
 def latest(path: Path) -> Latest:
     """Return the end of a metrics file, without reading the rest of a long one; it need not exist."""
-    return _tail(path).latest() if path.exists() else Latest()
+    return _tail(path).latest()
 
 
 @lru_cache(maxsize=1000)

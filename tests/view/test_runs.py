@@ -22,7 +22,7 @@ from turnwise.errors import UsageError
 from turnwise.rollouts.locks import is_taken, take
 from turnwise.trainers.run.run_folder import RunFolder
 from turnwise.view import live
-from turnwise.view.metrics import TAIL, MetricsFile, Point, latest, thinned
+from turnwise.view.metrics import MetricsFile, Point, thinned
 from turnwise.view.runs import Runs, State
 
 from .conftest import client_of
@@ -302,23 +302,3 @@ async def test_a_damaged_run_still_shows_its_curves(runs: Path) -> None:
         first = dict(await taken(events, 2))
     assert first["points"]["series"]["loss"] == [[1, 1.0, None, None]]
     assert first["run"]["state"] == "damaged"
-
-
-def test_the_list_reads_only_the_end_of_long_metrics(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    path.write_text("damaged\n" + "".join(line(step) for step in range(1, 1500)) + '{"step": 9')
-    found = latest(path)
-    assert path.stat().st_size > 2 * TAIL, "longer than what the list reads"
-    assert (found.step, found.problem) == (1499, "")
-    with path.open("a") as file:
-        file.write('999, "eval/success": 0.5}\n' + "".join(line(step) for step in range(10_000, 11_500)))
-    found = latest(path)
-    assert (found.step, found.numbers["eval/success"]) == (11_499, 0.5), "a value is kept when its line is far behind"
-    infinite, damaged = tmp_path / "infinite.jsonl", tmp_path / "damaged.jsonl"
-    infinite.write_text('{"step": 1e999}\n')
-    assert latest(infinite).problem.startswith("metrics.jsonl, line 1"), "a step without a bound is damage, too"
-    damaged.write_text("damaged\n" + line(1))
-    assert latest(damaged).problem.startswith("metrics.jsonl, line 1: not a JSON object with a step: 'damaged'")
-    infinite.replace(damaged)
-    assert "1e999" in latest(damaged).problem, "another file of the same name is read from its beginning"
-    assert latest(tmp_path / "none").step is None
