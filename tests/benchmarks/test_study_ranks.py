@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from turnwise.errors import UsageError
 from turnwise.evals.curves import Run
 from turnwise.trainers import archer
 
@@ -48,7 +49,7 @@ config = "archer-maze-fo"
 name = "noise"
 like = "archer"
 control = "noise"
-settings = { warmup = 0 }
+settings = { warmup = 1 }
 """
 RECORDS = (
     {"step": 0, "eval/return": 0.1},
@@ -122,6 +123,11 @@ def test_the_gate_of_a_measurement_only_watches(ranks: Any, study: Any) -> None:
     assert closed.open, "whatever it finds, the actor begins after the warm-up"
     assert "critic_gate.limit=1" in words["noise"]
     assert not any("critic_gate" in word for word in plan.words(study, plan.Job("ppo", "d", None, 0), {}, root=Path()))
+
+
+def test_a_critic_without_a_warm_up_cannot_be_measured(ranks: Any) -> None:
+    with pytest.raises(UsageError, match="set warmup to 1 or more"):
+        ranks.RankConfig().gate({"warmup": 0}, None)
 
 
 def test_only_learners_with_a_critic_are_other_runs_when_it_is_measured(study: Any) -> None:
