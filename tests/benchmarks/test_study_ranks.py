@@ -151,6 +151,13 @@ def test_the_tables_have_the_rank_of_each_critic_and_0_for_noise(ranks: Any, stu
     assert report.rank_table(study, plain) == []
 
 
+def test_intervals_end_at_bounds_that_no_return_can_cross(study: Any) -> None:
+    report, returns = importlib.import_module("study_report"), [0.1, 0.9, 1.0, 1.0, 1.0]
+    assert report._returns(study, returns, 0.5) == "80.0 (31.1 … 128.9) | 0.80 (0.31 … 1.29)"
+    hard = study.model_copy(update={"scale": study.scale.model_copy(update={"hard": True})})
+    assert report._returns(hard, returns, 0.5) == "80.0 (31.1 … 100.0) | 0.80 (0.31 … 1.00)"
+
+
 def test_every_slower_learner_is_compared_with_the_last(ranks: Any, study: Any) -> None:
     found = rows(ranks, study, {})
     tables, report = importlib.import_module("study_episodes"), importlib.import_module("study_report")
