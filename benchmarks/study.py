@@ -15,6 +15,7 @@ more seeds can be added on another machine.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import signal
@@ -109,7 +110,7 @@ class Harness:
                 if not self.running:
                     return failed
                 failed += self.reap()
-        except (KeyboardInterrupt, UsageError):
+        except BaseException:  # otherwise this process would wait for the runs at its exit
             self.stop()
             raise
 
@@ -223,9 +224,10 @@ class Harness:
 
     def stop(self) -> None:
         """Ask every run to write a checkpoint and end, and wait for them."""
-        say(f"stopping {len(self.running)} runs; each writes a checkpoint first")
         for running in self.running:
             running.process.interrupt()
+        with contextlib.suppress(OSError):  # a full disk may be why
+            say(f"stopping {len(self.running)} runs; each writes a checkpoint first")
         for running in self.running:
             running.process.wait()
         self.running.clear()

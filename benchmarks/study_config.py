@@ -25,6 +25,8 @@ class Scale(Config):
     """The lowest return that counts as play."""
     max: float
     """The highest possible mean return."""
+    hard: bool = False
+    """Whether no return can lie outside, as with a reward for success alone: intervals then end there."""
 
 
 class DataConfig(Config):

@@ -120,7 +120,7 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
         settings["levels"] = study.levels
     path = config_path(learner)
     if study.rank is not None and is_ranked(study, job.learner):
-        settings |= flat({"critic_gate": study.rank.gate(learner.settings, path)})
+        settings |= flat({"critic_gate": study.rank.gate(study.shared | learner.settings, path)})
     if learner.data:
         reader = "branching" if "branching" in learner.settings else "demonstrations"
         settings[f"{reader}.store"] = str(root / data_folder(study))

@@ -19,6 +19,7 @@ from typing import Any
 import pydantic
 
 from turnwise.config import Config
+from turnwise.errors import UsageError
 from turnwise.evals.curves import Run
 
 SCRIPT = "archer"
@@ -43,12 +44,17 @@ class RankConfig(Config):
         Args:
             given: settings of the learner.
             config: its shipped configuration, if it has one.
+
+        Raises:
+            UsageError: its ``warmup`` is 0; the first measurement would come before the gate opens, and decide.
         """
         from turnwise.trainers.archer_settings import ArcherConfig  # reports need no PyTorch
 
         shipped = tomllib.loads(config.read_text(encoding="utf-8")) if config else {}
         warmup = given.get("warmup", shipped.get("warmup", ArcherConfig.model_fields["warmup"].default))
-        return self.model_dump() | {"limit": max(warmup, 1), "otherwise": "start", "watch": True, "min_states": 2}
+        if warmup < 1:
+            raise UsageError("[rank] measures critics from the end of their warm-up on: set warmup to 1 or more")
+        return self.model_dump() | {"limit": warmup, "otherwise": "start", "watch": True, "min_states": 2}
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,10 @@ def _start_lines(study: Study, row: Row, dataset: float) -> list[str]:
 
 
 def _returns(study: Study, returns: Sequence[float], dataset: float) -> str:
-    """Return the cells of the normalized score and the return, whose intervals end where the scale does."""
+    """Return the cells of the normalized score and the return; intervals end at bounds that are hard."""
     scores = [study.normalized(value, dataset) for value in returns]
+    if not study.scale.hard:
+        return f"{spread(over_seeds(scores), 1)} | {spread(over_seeds(returns), 2)}"
     raw = over_seeds(returns, study.scale.min, study.scale.max)
     return f"{spread(over_seeds(scores, 0, 100), 1)} | {spread(raw, 2)}"
 
@@ -211,7 +213,7 @@ def write_report(
         f"`python benchmarks/study.py {name}`; `{study.env}`. Scale: {study.scale.min:g} is 0, the offline data's mean "
         f"return {dataset:.2f} ({about['episodes']} episodes, {about['success']:.0%} solved) is 50, "
         f"{study.scale.max:g} is 100. {measured(study, rows)} Intervals are Student's over seeds, from {FEWEST_SEEDS} "
-        "seeds on, within the scale.",
+        f"seeds on{', within the scale' if study.scale.hard else ''}.",
         "",
         *score_table(study, rows, dataset),
     ]

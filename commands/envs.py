@@ -13,8 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..envs.adapters.peers import PEERS
+from ..envs.messages import clip
 from ..envs.registry import Entry, entries, make, nearest
 from ..errors import UnknownEnvironmentError, UsageError
+from ..logs import masked
 from .terminal import screen
 
 MANY = 10
@@ -64,7 +66,7 @@ def envs(
     """
     found = [entry for entry in entries() if matches(entry.id, pattern)]
     if not found:
-        if peer := PEERS.get(name := pattern.rstrip("/")):
+        if peer := PEERS.get(name := pattern.partition("/")[0]):
             raise UnknownEnvironmentError(
                 f"the environments of {name} are not listed, but have ids, such as {peer.example}: see "
                 "docs/bring_an_environment.md"
@@ -87,7 +89,7 @@ def _print_short(found: list[Entry]) -> None:
     for name in ("id", "what it is"):
         table.add_column(name, no_wrap=True)
     for row in sorted(rows, key=lambda row: row.id):
-        table.add_row(row.id, Text(row.problem, "yellow") if row.problem else row.summary)
+        table.add_row(row.id, Text(row.problem, "yellow") if row.problem else Text(row.summary))
     screen().print(table)
     for line in lines:
         screen().print(Text(line, "yellow"), soft_wrap=True)
@@ -194,8 +196,8 @@ def _described(entry: Entry, env: Any) -> Row:
 def _summary(entry: Entry, env: Any) -> str:
     """Return the first line of the docstring of an environment's class, and the arguments that the id gives to it."""
     line = (type(env).__doc__ or "").strip().split("\n")[0].replace("``", "")
-    given = ", ".join(f"{name}={value}" for name, value in entry.kwargs.items())
-    return f"({given}) {line}" if given else line
+    given = ", ".join(f"{name}={value}" for name, value in masked(entry.kwargs).items())
+    return f"({clip(given)}) {line}" if given else line
 
 
 def limit(env: Any, level: int) -> int:

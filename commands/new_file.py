@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 
 from ..errors import UsageError
 
@@ -23,7 +24,7 @@ def new_file(path: Path) -> Iterator[Path]:
     exists = UsageError(f"{path} already exists; name another file, or remove it")
     if os.path.lexists(path):
         raise exists
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = path.with_name(f".{path.name}.{token_hex(8)}")  # of this block alone: a file that a kill left blocks none
     try:
         yield partial
         if os.path.lexists(path):

@@ -10,9 +10,9 @@ from .messages import Action
 
 
 def has_oracle(env: TurnEnv) -> bool:
-    """Return whether an environment has an oracle: its class defines one, or its ``has_oracle`` says so."""
-    inner = env.unwrapped
-    return bool(getattr(inner, "has_oracle", type(inner).oracle is not TurnEnv.oracle))  # type: ignore[attr-defined]
+    """Return whether an environment, or the one in its wrappers, has an oracle; see ``TurnEnv.has_oracle``."""
+    inner: TurnEnv = env.unwrapped  # type: ignore[assignment]
+    return inner.has_oracle
 
 
 def asked(env: Any, method: str, *arguments: Any) -> Action:

@@ -163,6 +163,11 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
             f"{type(self).__name__} declares Forks.SNAPSHOT, so it must define snapshot() and restore()"
         )
 
+    @property
+    def has_oracle(self) -> bool:
+        """Whether ``oracle`` returns actions: by default, whether the class defines it."""
+        return type(self).oracle is not TurnEnv.oracle
+
     # -- what an agent can read ---------------------------------------------------------------------------------
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, cast
 from ..agents.agent import Agent, Remarking
 from ..envs.base import TurnEnv
 from ..envs.registry import create
+from ..envs.remote.wire import Wire
 from ..envs.source import source_digest
 from ..envs.tools import Tool
 from ..errors import SpendingCapError, UsageError
@@ -235,10 +236,11 @@ def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
 
 
 def _refuse_missing_oracle(env: TurnEnv, config: EvalConfig) -> None:
-    """Raise a usage error if the policy asks an oracle, and the environment says that it has none."""
+    """Raise a usage error if the policy asks an oracle, and the environment has none for this client."""
     asks = config.policy.partition(":")[0] in ("oracle", "mixed")
-    if asks and not getattr(env, "has_oracle", True):
-        reason = env.contract.exempt.get("oracle_solves", "")
+    if asks and not env.has_oracle:
+        wire: Wire | None = getattr(env, "wire", None)
+        reason = (wire.no_oracle if wire else "") or env.contract.exempt.get("oracle_solves", "")
         raise UsageError(f"{config.env} has no oracle{f' ({reason})' if reason else ''}; choose another policy")
 
 

@@ -155,11 +155,11 @@ class _Child:
         self._stopped = True
         with contextlib.suppress(OSError):
             self._pipe.shutdown(socket.SHUT_RDWR)  # also ends a call that waits in another thread
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
-        except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):  # what it started may outlive it
             os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        self._process.wait()
         self._answers.close()
         self._pipe.close()
         reason = self._reason()

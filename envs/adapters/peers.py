@@ -16,6 +16,8 @@ from ...errors import UnknownEnvironmentError
 
 ID = re.compile(r"(?P<peer>[\w-]+)/(?P<name>[\w.-]+-v\d+)")
 VERSION = re.compile(r"-v\d+$")
+FEW = 5
+"""Most ids that an error names where none is close to the wrong one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +101,15 @@ def peer_of(id: str) -> tuple[Peer, str] | None:
 
 
 def unknown(package: str, name: str, known: Iterable[str]) -> UnknownEnvironmentError:
-    """Return the error for a name that a package does not have, with the ids of those that are close to it.
+    """Return the error for a name that a package does not have, with the ids that are close to it, or a few of all.
 
     Args:
         package: first part of the ids.
         name: the package's own name of the environment.
         known: all names that it has.
     """
-    version = "" if PEERS[package].versioned else "-v0"
-    near = ", ".join(
-        f"{package}/{each}{version}" for each in difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    )
-    hint = f" Did you mean {near}?" if near else ""
+    version, names = "" if PEERS[package].versioned else "-v0", sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    shown = ", ".join(f"{package}/{each}{version}" for each in near or names[:FEW])
+    hint = f" Did you mean {shown}?" if near else f" It has {shown}{' and others' * (len(names) > FEW)}."
     return UnknownEnvironmentError(f"{package} has no environment {name!r}.{hint}")

@@ -45,7 +45,6 @@ class TextArena(TurnEnv):
 
     max_turns_truncates = True
     contract = Contract(exempt={"no_global_rng": GENERATOR, "oracle_solves": NO_ORACLE})
-    has_oracle = False
 
     def __init__(
         self,

@@ -62,15 +62,14 @@ def _make(kind: str, seed: int, settings: dict[str, Any], path: Path) -> None:
     Where the rooms that TextWorld draws allow no quest, it draws others with a seed derived from that of the task.
 
     Raises:
-        RefusedError: TextWorld refuses the settings.
-        Exception: no attempt allows a quest.
+        RefusedError: TextWorld refuses the settings, or no attempt allows a quest.
     """
     no_quest: Any = importlib.import_module("textworld.generator").QuestGenerationError
     seeds = [seed, *(_derived(seed, attempt) for attempt in range(1, ATTEMPTS))]
-    for each in seeds[:-1]:
+    for each in seeds:
         with contextlib.suppress(no_quest):
             return _attempt(kind, each, settings, path)
-    return _attempt(kind, seeds[-1], settings, path)
+    raise RefusedError(f"TextWorld finds no quest in {ATTEMPTS} attempts with {settings}; choose other settings")
 
 
 def _derived(seed: int, attempt: int) -> int:

@@ -161,8 +161,6 @@ class Harness:
     @property
     def has_oracle(self) -> bool:
         """Whether the author wrote an oracle, and a server lets this client ask it."""
-        if self.wire is not None:
-            return self.wire.has_oracle
         return has_oracle(self.sample)
 
     def release(self) -> None:

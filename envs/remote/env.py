@@ -94,6 +94,11 @@ class RemoteEnv(TurnEnv):
         """Return the key of the current state that the server sent with its last answer."""
         return self._key
 
+    @property
+    def has_oracle(self) -> bool:
+        """Whether the environment has an oracle, and the server lets this client ask it."""
+        return self.wire.has_oracle
+
     def oracle(self) -> ActionLike:
         """Return the environment's own best next action, which needs the operator's key."""
         return LOOP.wait(self._remote.oracle())

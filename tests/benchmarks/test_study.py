@@ -361,6 +361,35 @@ def test_the_page_of_results_is_what_the_kept_lines_say(tmp_path: Path, capsys: 
     assert "wordle-small: not written; the lines in" in capsys.readouterr().out, "its id has a new version since"
 
 
+class Forever:
+    """A run that goes on until an interrupt, or one that ended without a result."""
+
+    def __init__(self, code: int | None = None) -> None:
+        self.code = code
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def interrupt(self) -> None:
+        self.code = 130
+
+    def wait(self) -> int:
+        assert self.code is not None, "it would be waited for without end"
+        return self.code
+
+
+def test_an_error_of_the_harness_stops_every_run(plan: Any, small: Path, tmp_path: Path) -> None:
+    study = importlib.import_module("study")
+    harness = study.Harness(study.load_study(str(small)), tmp_path / "out", tmp_path / "kept")
+    over, running = Forever(code=0), Forever()
+    harness.running = [
+        study.Running(plan.Job("bc", "d", None, seed), each, 0.0) for seed, each in enumerate((over, running))
+    ]
+    with pytest.raises(FileNotFoundError, match=r"result\.json"):
+        harness.run([], [])
+    assert (running.code, harness.running) == (130, [])
+
+
 @pytest.mark.shift
 def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = importlib.import_module("study")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from turnwise.errors import UsageError
 from turnwise.evals.curves import Run
 from turnwise.trainers import archer
 
@@ -48,7 +49,7 @@ config = "archer-maze-fo"
 name = "noise"
 like = "archer"
 control = "noise"
-settings = { warmup = 0 }
+settings = { warmup = 1 }
 """
 RECORDS = (
     {"step": 0, "eval/return": 0.1},
@@ -124,6 +125,11 @@ def test_the_gate_of_a_measurement_only_watches(ranks: Any, study: Any) -> None:
     assert not any("critic_gate" in word for word in plan.words(study, plan.Job("ppo", "d", None, 0), {}, root=Path()))
 
 
+def test_a_critic_without_a_warm_up_cannot_be_measured(ranks: Any) -> None:
+    with pytest.raises(UsageError, match="set warmup to 1 or more"):
+        ranks.RankConfig().gate({"warmup": 0}, None)
+
+
 def test_only_learners_with_a_critic_are_other_runs_when_it_is_measured(study: Any) -> None:
     plan = importlib.import_module("study_plan")
     without = study.model_copy(update={"rank": None})
@@ -143,6 +149,13 @@ def test_the_tables_have_the_rank_of_each_critic_and_0_for_noise(ranks: Any, stu
     plain = rows(ranks, study, {})
     assert report.score_table(study, plain, 0.4)[0].endswith(" CPU s |")
     assert report.rank_table(study, plain) == []
+
+
+def test_intervals_end_at_bounds_that_no_return_can_cross(study: Any) -> None:
+    report, returns = importlib.import_module("study_report"), [0.1, 0.9, 1.0, 1.0, 1.0]
+    assert report._returns(study, returns, 0.5) == "80.0 (31.1 … 128.9) | 0.80 (0.31 … 1.29)"
+    hard = study.model_copy(update={"scale": study.scale.model_copy(update={"hard": True})})
+    assert report._returns(hard, returns, 0.5) == "80.0 (31.1 … 100.0) | 0.80 (0.31 … 1.00)"
 
 
 def test_every_slower_learner_is_compared_with_the_last(ranks: Any, study: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
+from turnwise.commands import envs
 from turnwise.commands.certify import _chosen
 from turnwise.commands.envs import Row, folded
 from turnwise.envs.registry import MODULES, find
@@ -58,8 +59,24 @@ def test_envs_takes_parts_and_patterns(run: Run) -> None:
 
 def test_envs_says_which_environments_it_cannot_list(run: Run) -> None:
     run("envs", "minigrid").refused("of minigrid are not listed", "minigrid/BabyAI-GoToRedBall-v0")
+    run("envs", "gymnasium/CartPole-v1").refused("of gymnasium are not listed", "gymnasium/FrozenLake-v1")
     assert "minigrid/…" in run("envs").out
     assert "(actions=tags)" in run("envs", "SearchTags").out.replace("\n", " "), "one class has two ids"
+
+
+def test_envs_shows_arguments_shortly_as_they_are_and_without_secrets(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maze, prompt = "turnwise.envs.games.maze:MazeU", "[bold]Go.[/] " * 50
+    monkeypatch.setattr(envs, "make", lambda id: tw.make("turnwise/MazeU-v0"))
+    tw.register("cli/Long-v0", maze, kwargs={"prompt": prompt})
+    tw.register("cli/Keyed-v0", maze, kwargs={"api_key": "sk-abcdef", "max_turns": 3})
+    for words in (("envs",), ("envs", "cli/")):
+        out = run(*words).out
+        assert "[bold]Go.[/]" in out, "what looks like markup is shown"
+        assert out.count("Go.") <= 5
+        assert "sk-abcdef" not in out
+        assert "max_turns=3" in out
 
 
 def test_envs_lists_what_cannot_be_made(run: Run) -> None:

@@ -536,6 +536,23 @@ def test_a_policy_that_needs_an_oracle_is_refused_where_there_is_none(policy: st
     assert not (tmp_path / "store").exists()
 
 
+class WithoutOracle(TurnEnv):
+    """An environment whose author wrote no oracle."""
+
+    def start(self, task: TaskSpec, rng: Rng) -> str:
+        return "Say 1."
+
+    def act(self, action: Action) -> Step:
+        return success("Yes.") if action.integer() == 1 else failure("No.")
+
+
+def test_an_author_who_writes_no_oracle_has_none(tmp_path: Path) -> None:
+    config = EvalConfig(env="test/WithoutOracle-v0", policy="oracle", n=2)
+    with pytest.raises(UsageError, match="test/WithoutOracle-v0 has no oracle; choose another policy"):
+        run_evaluation(config, agent_from("oracle"), store=tmp_path / "store", env=WithoutOracle)
+    assert not (tmp_path / "store").exists()
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [

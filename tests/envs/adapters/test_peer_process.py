@@ -106,10 +106,11 @@ def test_an_environment_has_the_limit_of_its_task_and_pays_what_its_score_gains(
 
 def test_a_dead_process_has_a_reason() -> None:
     one = game()
-    one.ask("begin")
+    own = one.ask("start_process")
     with pytest.raises(EnvironmentDiedError, match="died in crash: exit code 7, the heap is gone"):
         one.ask("crash")
     assert not one.usable
+    assert gone(own), "what a game started ends with its process"
 
 
 def test_a_game_that_hangs_is_killed_and_the_others_do_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,9 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.adapters import textworld_child
+from turnwise.envs.adapters.peer_child import RefusedError
+from turnwise.envs.adapters.peers import unknown
+from turnwise.envs.adapters.textworld_text import GAMES
 from turnwise.errors import EnvironmentDiedError, UnknownEnvironmentError, UsageError
 
 from .oracle_episodes import played
@@ -157,6 +160,13 @@ def test_unknown_games_and_settings_are_refused(keeper: Any) -> None:
         tw.make("textworld/coin_collector-v0", level=1000).reset(seed=0)
 
 
+def test_an_unknown_game_that_is_close_to_none_is_answered_with_some() -> None:
+    games = "textworld/coin_collector-v0, textworld/cooking-v0, textworld/custom-v0, textworld/simple-v0"
+    assert f"It has {games}, textworld/treasure_hunter-v0." in str(unknown("textworld", "zzz", GAMES))
+    assert str(unknown("textworld", "zzz", "abcdef")).endswith("textworld/e-v0 and others.")
+    assert "It has" not in str(unknown("textworld", "cookin", GAMES))
+
+
 def test_rooms_that_allow_no_quest_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     generator: Any = ModuleType("textworld.generator")
     generator.QuestGenerationError = LookupError
@@ -177,8 +187,8 @@ def test_rooms_that_allow_no_quest_are_drawn_again(monkeypatch: pytest.MonkeyPat
     textworld_child._make("treasure_hunter", 7, {}, Path())
     assert seeds == first, "a task is one game"
     seeds.clear()
-    with pytest.raises(LookupError):
-        textworld_child._make("custom", 7, {}, Path())
+    with pytest.raises(RefusedError, match=r"no quest in 5 attempts with \{'quest_length': 99\}"):
+        textworld_child._make("custom", 7, {"quest_length": 99}, Path())
     assert len(seeds) == textworld_child.ATTEMPTS
 
 

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 import turnwise as tw
+from turnwise.agents.named import agent_from
 from turnwise.cli import main
 from turnwise.envs.certify.certify import LAWS, certify
 from turnwise.envs.certify.over_the_wire import BY_PROTOCOL, TURNWISE
 from turnwise.envs.certify.report import UNASKED
+from turnwise.errors import UsageError
+from turnwise.evals.evaluation import run_evaluation
+from turnwise.evals.settings import EvalConfig
 from turnwise.verdicts import Status
 
 from ...service.environment_servers import OPERATOR, TOKEN, serving
@@ -97,14 +101,19 @@ def test_every_unasked_law_exists() -> None:
 
 
 def test_a_client_without_the_operators_key_does_not_ask_the_oracle(
-    server: Any, monkeypatch: pytest.MonkeyPatch
+    server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    assert tw.make(address(server, Password)).has_oracle
     monkeypatch.setenv("TURNWISE_TOKEN", TOKEN)
     laws = ["oracle_solves", "oracle_changes_nothing", "replay_equals_original"]
     verdicts = {verdict.law: verdict for verdict in certify(address(server, Password), quick=True, laws=laws).verdicts}
     assert verdicts.pop("replay_equals_original").status is Status.PASS, "laws that need no oracle are asked"
     assert all(verdict.status is Status.SKIP for verdict in verdicts.values())
     assert all("operator's key" in verdict.reason for verdict in verdicts.values())
+    assert not tw.make(address(server, Password)).has_oracle
+    config = EvalConfig(env=address(server, Password), policy="oracle", n=1)
+    with pytest.raises(UsageError, match=r"Password-v0 has no oracle \(the oracle needs the operator's key"):
+        run_evaluation(config, agent_from("oracle"), store=tmp_path / "store")
 
 
 def test_limits_and_exemptions_of_the_author_hold_over_the_wire(server: Any) -> None:
