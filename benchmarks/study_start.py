@@ -23,8 +23,8 @@ from turnwise.errors import UsageError
 from turnwise.evals.statistics import student
 from turnwise.rollouts import run
 
-FEWEST_TASKS = 5
-"""Tasks below which the interval of a difference per task says nothing."""
+FEWEST_TASKS = 8
+"""Fewer tasks have no interval of a difference per task: over five that are rarely solved, it covers 89 %."""
 
 
 class Shadow(TurnWrapper):

@@ -15,7 +15,7 @@ from ..rollouts.episode import FAILURE_RATE, Episode
 from ..rollouts.store import run_of
 from .attribution import inconclusive
 from .formatting import signed
-from .statistics import Estimate, mean_over_tasks, proportion, square_and_add
+from .statistics import Estimate, mean_over_tasks, mean_return, proportion, square_and_add
 from .summary import task_of
 
 Number = Callable[[Episode], float]
@@ -50,7 +50,8 @@ class Difference:
         shown, unit, digits = (self.difference.scaled(100), " points", 1) if points else (self.difference, "", 2)
         amount = signed(shown.value, digits) + unit
         if shown.low is None or shown.high is None:
-            return f"no verdict: {amount}, but one task says nothing about others"
+            few = "one task says nothing" if shown.n == 1 else f"{shown.n} tasks say too little"
+            return f"no verdict: {amount}, but {few} about others"
         interval = f"({signed(shown.low, digits, plus=False)} – {signed(shown.high, digits, plus=False)})"
         if not shown.excludes_zero:
             return f"no difference shown: {amount} {interval}"
@@ -146,10 +147,10 @@ def compare(
     parts = [[[e for e in run if e.task.level == level] for run in runs] for level in levels]
     return Comparison(
         *names,
-        success=_success("success", *runs, paired=paired, confidence=confidence),
+        success=_rate("success", _success, *runs, paired=paired, confidence=confidence),
         mean_return=_return("return", *runs, paired=paired, confidence=confidence),
         levels=tuple(
-            _success(f"level {level}", *part, paired=paired, confidence=confidence)
+            _rate(f"level {level}", _success, *part, paired=paired, confidence=confidence)
             for level, part in zip(levels, parts, strict=True)
             if len(levels) > 1
         ),
@@ -182,20 +183,31 @@ def check_sources(stores: Mapping[str, Path]) -> None:
             )
 
 
-def _success(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float) -> Difference:
+def _success(episode: Episode) -> float:
+    return float(episode.success)
+
+
+def _rate(
+    name: str, number: Number, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float
+) -> Difference:
     """Return the difference of two rates; if paired, with the correlation of their rates per task."""
     one, other = (
-        proportion([e.success for e in run], [task_of(e) for e in run], confidence=confidence) for run in (a, b)
+        proportion([number(e) for e in run], [task_of(e) for e in run], confidence=confidence) for run in (a, b)
     )
-    correlation = _correlation(a, b) if paired else 0.0
+    correlation = _correlation(number, a, b) if paired else 0.0
     return Difference(name, one, other, square_and_add(other, one, correlation=correlation), paired)
 
 
 def _return(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float) -> Difference:
-    """Return the difference of two mean returns; if paired, from the differences per task."""
+    """Return the difference of two mean returns; if paired, from the differences per task.
+
+    Returns of 0 and 1 are compared as success is: their differences are mostly 0, and vary too little for a mean.
+    """
+    every = (*a, *b)
+    if {e.total_reward for e in every} <= {0, 1} and len({task_of(e) for e in every}) > 1:
+        return _rate(name, lambda e: e.total_reward, a, b, paired=paired, confidence=confidence)
     one, other = (
-        mean_over_tasks([e.total_reward for e in run], [task_of(e) for e in run], confidence=confidence)
-        for run in (a, b)
+        mean_return([e.total_reward for e in run], [task_of(e) for e in run], confidence=confidence) for run in (a, b)
     )
     if not paired:
         return Difference(name, one, other, square_and_add(other, one), paired)
@@ -204,9 +216,9 @@ def _return(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bo
     return Difference(name, one, other, gaps, paired)
 
 
-def _correlation(a: Sequence[Episode], b: Sequence[Episode]) -> float:
-    """Return Pearson's correlation of the two runs' success rates over tasks, or 0 if either is constant."""
-    of_a, of_b = (_per_task(run, lambda e: e.success) for run in (a, b))
+def _correlation(number: Number, a: Sequence[Episode], b: Sequence[Episode]) -> float:
+    """Return Pearson's correlation of the two runs' rates over tasks, or 0 if either is constant."""
+    of_a, of_b = (_per_task(run, number) for run in (a, b))
     pairs = np.array([(of_a[task], of_b[task]) for task in of_a])
     if len(pairs) < 2 or not np.all(pairs.std(axis=0) > 1e-12):
         return 0.0

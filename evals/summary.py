@@ -17,7 +17,7 @@ from ..rollouts.provenance import Provenance
 from .api_usage import ApiUsage, api_usage, rollouts_note, tokens_read, tokens_written
 from .attribution import after_action, inconclusive, possible
 from .failures import counted, environment_errors, error_name, failure_label, judged_of, unparsed
-from .statistics import Estimate, mean_over_tasks, pass_at_k, pass_hat_k, proportion
+from .statistics import Estimate, mean_over_tasks, mean_return, pass_at_k, pass_hat_k, proportion
 
 SUMMARY = "summary.json"
 """File name of the summary in the folder of an evaluation, beside its store."""
@@ -239,7 +239,7 @@ def summarise(
         scored=len(judged),
         tasks=len({task_of(episode) for episode in judged}),
         success=_success(judged, confidence),
-        mean_return=_mean(judged, lambda e: e.total_reward, confidence),
+        mean_return=_return(judged, confidence),
         pass_k=_pass_k(judged, confidence),
         turns=_mean(judged, lambda e: len(e.turns), confidence),
         action_tokens=_mean(judged, tokens_written, confidence),
@@ -280,6 +280,10 @@ def task_of(episode: Episode) -> tuple[str, str]:
 
 def _success(episodes: Sequence[Episode], confidence: float) -> Estimate:
     return proportion([e.success for e in episodes], [task_of(e) for e in episodes], confidence=confidence)
+
+
+def _return(episodes: Sequence[Episode], confidence: float) -> Estimate:
+    return mean_return([e.total_reward for e in episodes], [task_of(e) for e in episodes], confidence=confidence)
 
 
 def _mean(episodes: Sequence[Episode], number: Callable[[Episode], float], confidence: float) -> Estimate:
@@ -330,7 +334,7 @@ def _strata(episodes: Sequence[Episode], part: Callable[[Episode], Any], confide
             episodes=len(members),
             tasks=len({task_of(e) for e in members}),
             success=_success(members, confidence),
-            mean_return=_mean(members, lambda e: e.total_reward, confidence),
+            mean_return=_return(members, confidence),
             turns=sum(len(e.turns) for e in members) / len(members),
         )
         for name, members in sorted(parts.items())

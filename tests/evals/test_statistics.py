@@ -1,4 +1,4 @@
-"""Statistics against closed forms, published tables, scipy, brute force and simulation."""
+"""Statistics against closed forms, published tables, scipy and brute force; ``test_coverage.py`` has simulations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from turnwise.errors import UsageError
 from turnwise.evals.statistics import (
+    FEWEST_TASKS,
     Estimate,
     mean_over_tasks,
+    mean_return,
     pass_at_k,
     pass_hat_k,
     proportion,
@@ -24,8 +26,6 @@ from turnwise.evals.statistics import (
     student,
     wilson,
 )
-
-from ..shifts import core_sample
 
 COUNTS = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -144,52 +144,6 @@ def test_clustered_intervals_are_sane(pairs: list[tuple[bool, int]]) -> None:
     assert estimate.value == pytest.approx(sum(values) / len(values))
 
 
-def coverage(truth: float, estimates: list[Estimate]) -> float:
-    return float(np.mean([low <= truth <= high for low, high in map(ends, estimates)]))
-
-
-@pytest.mark.parametrize("alike", [0.0, 0.3, 0.9])
-def test_clustered_interval_covers_where_wilson_does_not(alike: float) -> None:
-    """Beta-binomial tasks: 40 tasks, 8 attempts, intra-task correlation ``alike``."""
-    rng, truth, tasks, attempts = np.random.default_rng(3), 0.3, 40, 8
-    clustered, plain = [], []
-    for _ in range(600):
-        scale = 1 / alike - 1 if alike else math.inf
-        rates = np.full(tasks, truth) if scale == math.inf else rng.beta(truth * scale, (1 - truth) * scale, tasks)
-        values = (rng.random((tasks, attempts)) < rates[:, None]).ravel().tolist()
-        clustered.append(proportion(values, np.repeat(np.arange(tasks), attempts).tolist()))
-        plain.append(wilson(sum(values), len(values)))
-    assert 0.925 <= coverage(truth, clustered) <= 0.99
-    if alike:
-        assert coverage(truth, plain) < 0.85, "the plain interval must be seen to fail, or clustering is for nothing"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("tasks", "attempts"), [(10, 20), (25, 4), (100, 3), (50, 1), (20, 8)])
-def test_intervals_of_a_success_rate_cover_it(tasks: int, attempts: int) -> None:
-    rng, truth, scale = np.random.default_rng(1), 0.3, 1 / 0.3 - 1
-    estimates = []
-    for _ in range(1000):
-        rates = rng.beta(truth * scale, (1 - truth) * scale, tasks)
-        values = (rng.random((tasks, attempts)) < rates[:, None]).ravel().tolist()
-        estimates.append(proportion(values, np.repeat(np.arange(tasks), attempts).tolist()))
-    assert 0.93 <= coverage(truth, estimates) <= 0.975
-
-
-@pytest.mark.parametrize("seeds", [2, 3, 5, 10])
-def test_intervals_of_a_mean_over_seeds_cover_it(seeds: int) -> None:
-    draws = np.random.default_rng(2).normal(-7.0, 3.0, size=(2000, seeds))
-    assert 0.93 <= coverage(-7.0, [student(row.tolist()) for row in draws]) <= 0.97
-
-
-@pytest.mark.parametrize(("truth", "n"), [(0.5, 20), (0.05, 60), (0.95, 100), (0.8, 200)])
-def test_wilson_coverage_is_exact_enough(truth: float, n: int) -> None:
-    """No simulation: the coverage is a finite sum over the binomial."""
-    weights = scipy.stats.binom.pmf(np.arange(n + 1), n, truth)
-    covered = [low <= truth <= high for low, high in (ends(wilson(c, n)) for c in range(n + 1))]
-    assert 0.92 <= float(weights @ np.array(covered, dtype=float)) <= 0.985
-
-
 # -- differences ----------------------------------------------------------------------------------------------------
 
 
@@ -265,8 +219,8 @@ def test_with_equally_many_attempts_the_means_of_tasks_are_what_counts(
 ) -> None:
     pairs = [(value, task) for task, values in enumerate(tasks) for value in values]
     order.shuffle(pairs)
-    over_tasks = mean_over_tasks([value for value, _ in pairs], [task for _, task in pairs])
-    alone = mean_over_tasks([sum(values) / 3 for values in tasks])
+    over_tasks = mean_over_tasks([value for value, _ in pairs], [task for _, task in pairs], fewest=2)
+    alone = mean_over_tasks([sum(values) / 3 for values in tasks], fewest=2)
     assert (over_tasks.value, *ends(over_tasks)) == pytest.approx((alone.value, *ends(alone)), abs=1e-4)
     assert over_tasks.n == alone.n == len(tasks)
 
@@ -275,7 +229,7 @@ def test_with_equally_many_attempts_the_means_of_tasks_are_what_counts(
 @example(values=[3e-136], middle=0.0)  # its cube is below the smallest number
 def test_without_skew_the_interval_of_a_mean_is_students(values: list[float], middle: float) -> None:
     symmetric = [middle + sign * value for value in values for sign in (-1, 1)]
-    assert ends(mean_over_tasks(symmetric)) == pytest.approx(ends(student(symmetric)), abs=1e-6)
+    assert ends(mean_over_tasks(symmetric, fewest=2)) == pytest.approx(ends(student(symmetric)), abs=1e-6)
 
 
 def test_halls_transformation_removes_the_skew() -> None:
@@ -292,7 +246,7 @@ def test_halls_transformation_removes_the_skew() -> None:
 
 def test_tasks_with_more_attempts_weigh_more() -> None:
     """By hand: mean 3, sums of residuals −2, −2, 4, so s² = 3/2 · 24/25 = 1.44 and γ = 16/8^1.5 = 0.7071."""
-    estimate = mean_over_tasks([1.0, 2.0, 2.0, 5.0, 5.0], ["a", "b", "b", "c", "c"])
+    estimate = mean_over_tasks([1.0, 2.0, 2.0, 5.0, 5.0], ["a", "b", "b", "c", "c"], fewest=2)
     y = [sign * 4.302653 / math.sqrt(3) - math.sqrt(0.5) / 18 for sign in (1, -1)]
     h = [3 / math.sqrt(0.5) * float(np.cbrt(1 + math.sqrt(0.5) * each) - 1) for each in y]
     assert estimate.value == 3
@@ -308,29 +262,23 @@ def test_clusters_widen_the_interval() -> None:
 
 def test_a_single_unit_has_no_interval_and_equal_ones_no_width() -> None:
     assert student([3.0]).high is None
-    assert mean_over_tasks([3.0]).high is None
-    assert mean_over_tasks([1.0, 2.0, 3.0], ["t", "t", "t"]).low is None
-    assert ends(mean_over_tasks([2.0, 2.0, 2.0])) == (2.0, 2.0)
+    assert mean_over_tasks([3.0], fewest=2).high is None
+    assert mean_over_tasks([1.0, 2.0, 3.0], ["t", "t", "t"], fewest=2).low is None
+    assert ends(mean_over_tasks([2.0] * FEWEST_TASKS)) == (2.0, 2.0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("tasks", "attempts"), core_sample([(10, 4), (20, 1), (40, 1), (100, 3)], 2, key="cover"))
-@pytest.mark.parametrize("kind", ["normal", "turns", "exponential"])
-def test_intervals_of_a_mean_over_tasks_cover_it(kind: str, tasks: int, attempts: int) -> None:
-    """``turns``: tasks differ in difficulty, and an attempt pays −1 a turn, up to a limit of 20."""
-    rng, names = np.random.default_rng(4), np.repeat(np.arange(tasks), attempts).tolist()
-    truth = {"normal": 0.0, "exponential": 2.0}.get(kind)
-    if truth is None:
-        truth = float(-np.minimum(rng.geometric(rng.beta(2, 6, 400_000)), 20).mean())
-    estimates = []
-    for _ in range(1000):
-        if kind == "turns":
-            drawn = -np.minimum(rng.geometric(np.repeat(rng.beta(2, 6, tasks), attempts)), 20)
-        else:
-            draw = rng.normal if kind == "normal" else rng.exponential
-            drawn = np.repeat(draw(size=tasks), attempts) + draw(size=tasks * attempts)
-        estimates.append(mean_over_tasks(drawn.tolist(), names))
-    assert 0.925 <= coverage(truth, estimates) <= 0.97
+def test_a_mean_over_few_tasks_has_no_interval() -> None:
+    few = [float(number) for number in range(FEWEST_TASKS - 1)]
+    found = mean_over_tasks(few * 3, [*range(len(few))] * 3)
+    assert (found.value, found.low, found.n, found.method) == (5.0, None, 11, "too few tasks")
+    assert mean_over_tasks([*few, 1.0]).low is not None
+
+
+def test_returns_of_zero_and_one_are_a_rate() -> None:
+    assert mean_return([0.0, 1.0, 1.0]) == wilson(2, 3)
+    assert mean_return([1.0] * 4, ["a", "a", "b", "b"]) == proportion([True] * 4, ["a", "a", "b", "b"])
+    assert mean_return([0.0, 1.0, 0.5]) == mean_over_tasks([0.0, 1.0, 0.5])
+    assert mean_return([0.0, 1.0], ["a", "a"]).low is None, "one task says nothing about others"
 
 
 @pytest.mark.parametrize(
