@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 import turnwise as tw
 from turnwise.envs.messages import Action
 
-from .environment_servers import APPS, ID, OPERATOR, OTHER, TOKEN, Tally, serving, task
+from .environment_servers import APPS, ID, OPENENV, OPERATOR, OTHER, TOKEN, Tally, serving, task
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -378,15 +378,8 @@ def test_mcp_on_the_sessions_socket(server: Any) -> None:
         assert ask(socket, "state")["data"]["step_count"] == 1, "a call is a step of the session's episode"
 
 
-OWN = pytest.mark.skipif(
-    "OPENENV_PYTHON" not in os.environ,
-    reason="NOT TESTED with OpenEnv's own client: python -m venv v && v/bin/pip install openenv==0.10.0, and set "
-    "OPENENV_PYTHON=v/bin/python",
-)
-
-
 @pytest.mark.shift
-@OWN
+@OPENENV
 def test_openenvs_own_validation_passes() -> None:
     with serving(tokens=()) as server:
         url = server.address.replace("ws", "http", 1)
@@ -397,7 +390,7 @@ def test_openenvs_own_validation_passes() -> None:
 
 
 @pytest.mark.shift
-@OWN
+@OPENENV
 @pytest.mark.parametrize("sessions", [4, 64])
 def test_openenvs_own_client_plays(sessions: int) -> None:
     with serving(capacity=sessions + 1) as server:
