@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from ..errors import UsageError
+from .scaffold_container import container_files
 
 
 class Kind(StrEnum):
@@ -188,13 +189,15 @@ A change that alters results needs a new version: `$next`.
 """
 
 
-def scaffold(name: str, kind: Kind | str = Kind.TURN, folder: Path | str = ".") -> list[Path]:
+def scaffold(name: str, kind: Kind | str = Kind.TURN, folder: Path | str = ".", *, serve: bool = False) -> list[Path]:
     """Write a small installable package with one working environment and its tests.
 
     Args:
         name: the package's name in Python, e.g. ``"my_env"``; hyphens and capitals are turned into that form.
         kind: ``"turn"`` or ``"tool"``.
         folder: the folder in which the package's folder is made.
+        serve: whether to add the files that serve the environment from a container: ``Dockerfile``, ``openenv.yaml``,
+            and a probe for OpenEnv's validation.
 
     Returns:
         The files written, the environment first.
@@ -230,6 +233,14 @@ def scaffold(name: str, kind: Kind | str = Kind.TURN, folder: Path | str = ".") 
         "pyproject.toml": PYPROJECT,
         "README.md": README,
     }
+    if serve:
+        files, more = container_files(str(kind), README)
+        texts, words = texts | files, words | more
+    return _write(root, texts, words)
+
+
+def _write(root: Path, texts: dict[str, str], words: dict[str, str]) -> list[Path]:
+    """Fill in the templates, and write the files below ``root``."""
     written = []
     for path, text in texts.items():
         file = root / path

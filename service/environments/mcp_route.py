@@ -1,13 +1,15 @@
 """OpenEnv's ``/mcp``: the tools of an environment by JSON-RPC 2.0, as MCP names them.
 
-A call acts in an episode. Over HTTP, ``openenv/session/create`` starts one and returns its ``session_id``, which
-``tools/call`` needs; on ``/ws``, a message of type ``mcp`` acts in the episode of the session.
+A call acts in an episode. Over HTTP, ``initialize`` starts one for clients of MCP, and their header ``Mcp-Session-Id``
+names it from then on. OpenEnv's clients start one by ``openenv/session/create``, which returns the ``session_id`` of
+their calls. On ``/ws``, a message of type ``mcp`` acts in the episode of the session.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...envs.messages import Action, ToolCall
@@ -20,12 +22,31 @@ from .catalog import Served
 from .episodes import Episodes
 from .served_episode import ServedEpisode
 
+SESSION = "mcp-session-id"
+"""Header that names the session of an MCP client."""
+PROTOCOLS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Revisions of MCP whose sessions this route has."""
 PROTOCOL = "2025-06-18"
-"""Revision of MCP that the server states if a client names none."""
+"""Revision that the server states if a client names none of them."""
 INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, SERVER_ERROR = -32600, -32601, -32602, -32000
 """Codes of JSON-RPC."""
+STARTS = ("initialize", "openenv/session/create")
+"""Methods that start an episode."""
 CALLER = ("bad_frame", "invalid_request", "task", "usage", "conflict", "lost")
 """Kinds of errors that a caller's parameters cause."""
+
+
+@dataclass(slots=True)
+class McpSession:
+    """The session of an MCP client over HTTP: one episode.
+
+    Args:
+        id: id of the session and its episode; ``None`` before ``initialize`` has started it.
+        task: parameters of the task, as the query of the URL has them.
+    """
+
+    id: str | None
+    task: Mapping[str, str]
 
 
 class McpRoute:
@@ -37,13 +58,21 @@ class McpRoute:
         episodes: episodes of the server.
         release: release of Turnwise.
         session: episode of a WebSocket's session; ``None`` over HTTP, where each call names its own.
+        visit: session of an MCP client over HTTP; ``initialize`` starts its episode.
     """
 
     def __init__(
-        self, client: Client, served: Served, episodes: Episodes, release: str, session: ServedEpisode | None = None
+        self,
+        client: Client,
+        served: Served,
+        episodes: Episodes,
+        release: str,
+        session: ServedEpisode | None = None,
+        *,
+        visit: McpSession | None = None,
     ) -> None:
         self._client, self._served, self._episodes = client, served, episodes
-        self._release, self._session = release, session
+        self._release, self._session, self._visit = release, session, visit
 
     async def answer(self, request: Any) -> dict[str, Any] | None:
         """Return the answer to a request; ``None`` for a notification, which has no answer."""
@@ -56,17 +85,14 @@ class McpRoute:
         except UnknownMethod:
             return _error(id, UNKNOWN_METHOD, f"there is no method {method[:60]!r}") if "id" in request else None
         except Exception as error:
-            problem = problem_of(error, hidden=not self._client.operator, verb=method)
+            verb = "reset" if method in STARTS else method
+            problem = problem_of(error, hidden=not self._client.operator, verb=verb)
             return _error(id, INVALID_PARAMS if problem["kind"] in CALLER else SERVER_ERROR, problem["message"])
         return {"jsonrpc": "2.0", "id": id, "result": result} if "id" in request else None
 
     async def _result(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if method == "initialize":
-            return {
-                "protocolVersion": str(params.get("protocolVersion") or PROTOCOL),
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": self._served.id, "version": self._release},
-            }
+            return await self._greeted(params)
         if method == "ping":
             return {}
         if method == "tools/list":
@@ -80,9 +106,22 @@ class McpRoute:
             return {"session_id": params["session_id"], "closed": True}
         raise UnknownMethod
 
+    async def _greeted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        asked = params.get("protocolVersion")
+        answer: dict[str, Any] = {
+            "protocolVersion": asked if asked in PROTOCOLS else PROTOCOL,
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": self._served.id, "version": self._release},
+        }
+        if self._visit is None or self._visit.id is not None or not self._served.description["tools"]:
+            return answer  # without tools, an episode could not be played
+        chosen = {name: int(text) if text.isdecimal() else text for name, text in self._visit.task.items()}
+        begun = await self._created(chosen)
+        self._visit.id = begun["session_id"]
+        return answer | {"instructions": begun["observation"]}
+
     def _tools(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-        known = self._session is not None or params.get("session_id") is not None
-        if known:
+        if self._session is not None or self._named(params) is not None:
             tools = openenv.tools_of(self._episode(params))
         else:
             listed = self._served.description["tools"]
@@ -111,13 +150,18 @@ class McpRoute:
     def _episode(self, params: Mapping[str, Any]) -> ServedEpisode:
         if self._session is not None:
             return self._session
-        id = params.get("session_id")
+        id = self._named(params)
         if id is None:
             raise RequestError("a call acts in an episode: start one with openenv/session/create", code="conflict")
         episode = self._episodes.find(self._client.name, id, None)
         if episode.served is not self._served:
             raise RequestError(f"this session belongs to {episode.served.id}", code="conflict")
         return episode
+
+    def _named(self, params: Mapping[str, Any]) -> Any:
+        """Return the id of the episode that a request over HTTP names, if any."""
+        named = params.get("session_id")
+        return self._visit.id if named is None and self._visit is not None else named
 
 
 class UnknownMethod(Exception):

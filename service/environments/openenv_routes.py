@@ -21,13 +21,15 @@ from . import openenv
 from .access import Access, Client
 from .catalog import Catalog, Served
 from .episodes import Episodes
-from .mcp_route import McpRoute
+from .mcp_route import SESSION, McpRoute, McpSession
 from .openenv import OpenEnvSession
 from .settings import ServeConfig
 from .wire import Budget
 
 UNKNOWN = "unknown_environment"
 """Code of a request that names an environment which the server lacks."""
+LOST = "lost"
+"""Code of a request that names an episode which the server does not have any more."""
 STATUS = {"CAPACITY_REACHED": 503, "VALIDATION_ERROR": 422, "SESSION_ERROR": 409}
 """HTTP status by OpenEnv's code; any other is 500."""
 
@@ -61,6 +63,7 @@ class OpenEnvRoutes:
             app.add_api_route(f"{before}/state", self.state, methods=["GET"])
             app.add_api_route(f"{before}/openapi.json", self.openapi, methods=["GET"])
             app.add_api_route(f"{before}/mcp", self.mcp, methods=["POST"])
+            app.add_api_route(f"{before}/mcp", self.end_mcp, methods=["DELETE"])
             app.add_api_websocket_route(f"{before}/ws", self.socket)
 
     async def health(self, request: Request) -> Response:
@@ -124,14 +127,26 @@ class OpenEnvRoutes:
         client = self._access.client(request.headers)
         if client is None:
             return self._unknown()
+        visit = McpSession(request.headers.get(SESSION), request.query_params)
         try:
             body, served = await read_json(request, self._config.frame), self._catalog.find(self._env(request))
+            if visit.id is not None:
+                self._episodes.find(client.name, visit.id, self)
         except TurnwiseError as error:
-            return JSONResponse({"detail": str(error)}, 404 if getattr(error, "code", "") == UNKNOWN else 400)
-        answer = await McpRoute(client, served, self._episodes, self._release).answer(body)
+            return JSONResponse({"detail": str(error)}, 404 if getattr(error, "code", "") in (UNKNOWN, LOST) else 400)
+        answer = await McpRoute(client, served, self._episodes, self._release, visit=visit).answer(body)
         if answer is None:
             return Response(status_code=202)
-        return Response(json.dumps(answer), media_type="application/json")
+        headers = {SESSION: visit.id} if visit.id is not None else {}
+        return Response(json.dumps(answer), media_type="application/json", headers=headers)
+
+    async def end_mcp(self, request: Request) -> Response:
+        """``DELETE /mcp``: ends the session of an MCP client."""
+        client = self._access.client(request.headers)
+        if client is None:
+            return self._unknown()
+        await self._episodes.close(client.name, request.headers.get(SESSION))
+        return Response(status_code=204)
 
     async def socket(self, websocket: WebSocket) -> None:
         """``/ws``: one session."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
+import pytest
 from websockets.asyncio.client import connect as aconnect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
@@ -35,6 +36,11 @@ TOKEN, OTHER, OPERATOR = "t" * 20, "u" * 20, "o" * 20
 ID = "test/Tally-v0"
 APPS = "turnwise/Apps-v2"
 LOOP = LoopThread("test-server", "servers")
+OPENENV = pytest.mark.skipif(
+    "OPENENV_PYTHON" not in os.environ,
+    reason="NOT TESTED with OpenEnv's own client: python -m venv v && v/bin/pip install openenv==0.10.0, and set "
+    "OPENENV_PYTHON=v/bin/python",
+)
 RAISES: dict[str, type[Exception]] = {
     "sandbox": SandboxError,
     "judge": PolicyServerError,

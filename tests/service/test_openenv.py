@@ -19,7 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 import turnwise as tw
 from turnwise.envs.messages import Action
 
-from .environment_servers import APPS, ID, OPERATOR, OTHER, TOKEN, Tally, serving, task
+from .environment_servers import APPS, ID, OPENENV, OPERATOR, OTHER, TOKEN, Tally, serving, task
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -249,7 +249,7 @@ async def main():
     with GenericEnvClient(base_url=url, headers={"Authorization": f"Bearer {token}"}).sync() as env:
         assert env.reset(seed=7).observation["text"] == "seed 7"
 
-asyncio.run(asyncio.wait_for(main(), 100))
+asyncio.run(asyncio.wait_for(main(), 480))
 print("played")
 """
 
@@ -266,8 +266,6 @@ def test_mcp_lists_and_calls_tools_in_an_episode_of_its_own(server: Any) -> None
     env = tw.make(APPS)
     env.reset(seed=4)
     with http(server) as client:
-        begun = rpc(client, "initialize", protocolVersion="2024-11-05")["result"]
-        assert (begun["protocolVersion"], begun["serverInfo"]["name"]) == ("2024-11-05", APPS)
         assert rpc(client, "ping")["result"] == {}
         id = rpc(client, "openenv/session/create", seed=4)["result"]["session_id"]
         tools = rpc(client, "tools/list", session_id=id)["result"]["tools"]
@@ -287,6 +285,44 @@ def test_mcp_lists_and_calls_tools_in_an_episode_of_its_own(server: Any) -> None
         assert rpc(client, "openenv/session/close", session_id=id)["result"]["closed"]
         gone = rpc(client, "tools/call", session_id=id, name=call.name)["error"]
         assert (gone["code"], "no such episode" in gone["message"]) == (-32602, True)
+
+
+def test_mcps_own_session_is_an_episode(server: Any) -> None:
+    env = tw.make(APPS)
+    first, _ = env.reset(options={"task": env.tasks().spec(4, split="dev")})
+    path = f"/openenv/{APPS}/mcp?seed=4&split=dev"
+    hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-03-26"}}
+    with http(server) as client:
+        begun = client.post(path, json=hello)
+        result = begun.json()["result"]
+        assert (result["protocolVersion"], result["serverInfo"]["name"]) == ("2025-03-26", APPS)
+        assert result["instructions"] == first.text
+        client.headers["Mcp-Session-Id"] = id = begun.headers["Mcp-Session-Id"]
+        assert server.episodes.places.load == 1
+        call = Action.of(env.oracle()).tool_calls[0]
+        answer = rpc(client, "tools/call", name=call.name, arguments=dict(call.arguments))["result"]
+        assert answer["content"][0]["text"] == env.step(call)[0].text
+        assert [tool["name"] for tool in rpc(client, "tools/list")["result"]["tools"]] == [t.name for t in env.tools]
+        again = client.post(path, json=hello)
+        assert again.headers["Mcp-Session-Id"] == id
+        assert "instructions" not in again.json()["result"]
+        assert server.episodes.places.load == 1, "a second greeting starts no second episode"
+        stranger = {"Authorization": f"Bearer {OTHER}"}
+        assert client.delete(path, headers=stranger).status_code == 204
+        assert server.episodes.places.load == 1, "another client cannot end it"
+        assert client.post(path, json=hello, headers=stranger).status_code == 404
+        assert client.get(path).status_code == 405, "the server sends nothing by itself"
+        assert client.delete(path, headers={"Authorization": ""}).status_code == 401
+        assert client.delete(path).status_code == 204
+        assert server.episodes.places.load == 0
+        assert client.post(path, json=hello).status_code == 404, "so that the client starts another session"
+        del client.headers["Mcp-Session-Id"]
+        newer = client.post("/mcp", json=hello | {"params": {"protocolVersion": "2026-07-28"}})
+        assert newer.json()["result"]["protocolVersion"] == "2025-06-18"
+        assert "Mcp-Session-Id" not in newer.headers, "without tools, there is nothing to call"
+        wrong = client.post(f"/openenv/{APPS}/mcp?split=moon", json=hello)
+        assert (wrong.json()["error"]["code"], "moon" in wrong.text) == (-32602, True)
+        assert server.episodes.places.load == 0
 
 
 def test_the_routes_are_described_to_clients_with_a_token(server: Any) -> None:
@@ -378,15 +414,8 @@ def test_mcp_on_the_sessions_socket(server: Any) -> None:
         assert ask(socket, "state")["data"]["step_count"] == 1, "a call is a step of the session's episode"
 
 
-OWN = pytest.mark.skipif(
-    "OPENENV_PYTHON" not in os.environ,
-    reason="NOT TESTED with OpenEnv's own client: python -m venv v && v/bin/pip install openenv==0.10.0, and set "
-    "OPENENV_PYTHON=v/bin/python",
-)
-
-
 @pytest.mark.shift
-@OWN
+@OPENENV
 def test_openenvs_own_validation_passes() -> None:
     with serving(tokens=()) as server:
         url = server.address.replace("ws", "http", 1)
@@ -397,12 +426,14 @@ def test_openenvs_own_validation_passes() -> None:
 
 
 @pytest.mark.shift
-@OWN
-@pytest.mark.parametrize("sessions", [4, 64])
+@OPENENV
+@pytest.mark.parametrize("sessions", [4, 64, 256, 512])
 def test_openenvs_own_client_plays(sessions: int) -> None:
-    with serving(capacity=sessions + 1) as server:
+    with serving(capacity=sessions + 1, connections=sessions + 1) as server:
         url = server.address.replace("ws", "http", 1)
         command = [os.environ["OPENENV_PYTHON"], "-c", CLIENTS, url, TOKEN, str(sessions)]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.strip() == "played"
+        while server.episodes.places.load:  # the server closes the last sessions after their clients
+            time.sleep(0.01)
