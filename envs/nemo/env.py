@@ -171,7 +171,7 @@ class NemoGymEnv(TurnEnv[Row]):
             raise EnvironmentFailedError(f"the server could not verify: {verdict.get('failure_reason')!s:.500}")
         reward, sent = _number(verdict.get("reward")), set(body)
         info = {name: value for name, value in verdict.items() if name not in sent and _plain(value)}
-        return Step(observation, reward, terminated=True, score=self._score(reward, verdict), info={"verified": info})
+        return Step(observation, reward, terminated=True, score=self._score_by(reward, verdict), info={"verified": info})
 
     async def _stepped_there(self, made: list[dict[str, Any]], calls: Sequence[ToolCall]) -> Step:
         answer = await LOOP.run(self._session.post("/step", self._row | {"response": _response(made)}))
@@ -185,12 +185,12 @@ class NemoGymEnv(TurnEnv[Row]):
         observation = Observation((*outputs, *_messages(answer)))
         reward, terminated = _number(answer.get("reward")), bool(answer.get("terminated"))
         truncated = bool(answer.get("truncated")) and not terminated
-        score = self._score(reward, info) if terminated or truncated else None
+        score = self._score_by(reward, info) if terminated or truncated else None
         if not observation.messages:
             observation = Observation.of(OVER if score else "Go on.")
         return Step(observation, reward, terminated, truncated, score)
 
-    def _score(self, reward: float, said: Mapping[str, Any]) -> Score:
+    def _score_by(self, reward: float, said: Mapping[str, Any]) -> Score:
         success = said.get("success")
         return Score(success=success if isinstance(success, bool) else reward >= self._success_at)
 
