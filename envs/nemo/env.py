@@ -171,7 +171,9 @@ class NemoGymEnv(TurnEnv[Row]):
             raise EnvironmentFailedError(f"the server could not verify: {verdict.get('failure_reason')!s:.500}")
         reward, sent = _number(verdict.get("reward")), set(body)
         info = {name: value for name, value in verdict.items() if name not in sent and _plain(value)}
-        return Step(observation, reward, terminated=True, score=self._score_by(reward, verdict), info={"verified": info})
+        return Step(
+            observation, reward, terminated=True, score=self._score_by(reward, verdict), info={"verified": info}
+        )
 
     async def _stepped_there(self, made: list[dict[str, Any]], calls: Sequence[ToolCall]) -> Step:
         answer = await LOOP.run(self._session.post("/step", self._row | {"response": _response(made)}))

@@ -15,7 +15,7 @@ from turnwise.agents.agent import Decision
 from .fakes import Speaker, calls, spelt, text_of
 from .test_endpoint import Desk
 
-CODEX = {
+CODEX: dict[str, dict[str, Any]] = {
     "exec_command": {"cmd": {"type": "string"}, "yield_time_ms": {"type": "number"}},
     "update_plan": {"plan": {"type": "array", "items": {"type": "object"}}},
 }

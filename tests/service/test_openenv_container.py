@@ -28,7 +28,7 @@ ID = "my_env/MyEnv-v0"
 
 def instruction(root: Path, name: str) -> str:
     """The last instruction of this name in the Dockerfile, as a line starts with it."""
-    return re.findall(rf"^{name} (.*)$", (root / "Dockerfile").read_text(), re.MULTILINE)[-1]
+    return str(re.findall(rf"^{name} (.*)$", (root / "Dockerfile").read_text(), re.MULTILINE)[-1])
 
 
 @pytest.mark.parametrize("kind", list(Kind))
