@@ -2,10 +2,15 @@
 
     python benchmarks/cluster_faults.py --out runs/faults --kills 100   # both algorithms, half of the kills each
     python benchmarks/cluster_faults.py --out runs/faults --kills 200   # resumes after the first 100
+    python benchmarks/cluster_faults.py --out runs/faults-code --kills 30 --env turnwise/CodeSynthesis-v1
 
 The same configuration runs undisturbed with another seed. Every drawn episode must be trained or failed once, and no
-actor, process or folder may be left. Lengths and returns must have the undisturbed distributions: a two-sample
-Kolmogorov–Smirnov test says so, with the smallest change that it would have found.
+actor, process or file may be left. A control group or folder of a killed process may stay until the next process starts
+a sandbox. Lengths and returns must have the undisturbed distributions: a two-sample Kolmogorov–Smirnov test says so,
+with the smallest change that it would have found.
+
+``--env`` takes any environment, and ``--set`` its settings and those of its agent, over those of ``ENVS``:
+``--set episodes.env_kwargs.max_turns=8 agent.max_tokens=40 'agent.parser="tools"'``.
 """
 
 from __future__ import annotations
@@ -24,24 +29,34 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import ray
+from cluster_faults_account import checked, steps
+from cluster_faults_leftovers import Leftovers, unfinished
 from ray.cluster_utils import Cluster
-from scipy.stats import ks_2samp
-
-from turnwise.rollouts.store import load_episodes
-from turnwise.trainers.run.metrics import read_metrics
 
 NODE = "127.0.0.2"
-ENV = "turnwise/MazeU-v0"
+MAZE = "turnwise/MazeU-v0"
+ENVS: dict[str, dict[str, Any]] = {
+    MAZE: {
+        "agent.context": "last:1",
+        "agent.max_tokens": 4,
+        "agent.show_tools": False,
+        "episodes.env_kwargs.max_turns": 12,
+    },
+    "turnwise/CodeSynthesis-v1": {
+        "levels": [1],
+        "agent.max_tokens": 20,
+        "episodes.env_kwargs.actions": "text",
+        "episodes.env_kwargs.max_turns": 2,
+        "episodes.env_kwargs.partial": True,
+    },
+}
+"""Settings of environments that a nano model can learn a little of."""
 KINDS = {"worker": 0.6, "actor": 0.2, "raylet": 0.1, "driver": 0.1}
 """Share of each kind: SIGKILL to a worker's process, SIGTERM to one, SIGKILL to a raylet, SIGKILL to the driver."""
+MOST = 3
+"""Largest number of kills between two steps: a run stops once ten workers in a row have died without an episode."""
 SHARED: dict[str, Any] = {
-    "env": ENV,
-    "agent.context": "last:1",
-    "agent.max_tokens": 4,
-    "agent.show_tools": False,
-    "episodes.env_kwargs.max_turns": 12,
     "threads": 1,
     "progress": False,
     "tracking.to": [],
@@ -73,8 +88,6 @@ OWN: dict[str, dict[str, Any]] = {
         "critic_model.head": 8,
     },
 }
-PER_STEP = 16
-"""Episodes of a step."""
 CLONING: dict[str, Any] = {
     "steps": 22,
     "batch": 32,
@@ -88,6 +101,10 @@ CLONING: dict[str, Any] = {
     "eval.episodes": 4,
     "eval.every": 0,
 }
+CLONES: dict[str, dict[str, Any]] = {
+    "turnwise/CodeSynthesis-v1": {"steps": 60, "demonstrations.count": 100, "demonstrations.only_success": True}
+}
+"""Further settings of cloning, by environment."""
 
 
 def command(algorithm: str, out: Path, settings: dict[str, Any], *, resume: bool = False) -> list[str]:
@@ -105,6 +122,7 @@ class Faults:
         self.rng = rng
         self.folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
         os.environ |= {"RAY_TMPDIR": self.folder, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
+        self.leftovers = Leftovers(Path(self.folder) / "files")
         self.node = {"num_cpus": 2, "object_store_memory": 80_000_000, "node_ip_address": NODE}
         head = self.node | {"include_dashboard": False}
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
@@ -127,6 +145,7 @@ class Faults:
     def kill(self, driver: subprocess.Popen[bytes]) -> str:
         """Kill something at random; return its kind, or nothing if there was none of it."""
         kind = self.rng.choices(list(KINDS), list(KINDS.values()))[0]
+        self.leftovers.look()
         if kind == "driver":
             driver.kill()
             driver.wait()
@@ -147,9 +166,9 @@ class Faults:
             actors = [each for each in ray._private.state.actors().values() if each["State"] != "DEAD"]
             left = [f"actor {each['ActorID']}" for each in actors] + [f"process {each.pid}" for each in self.workers()]
             if not left:
-                return []
+                break
             time.sleep(0.2)
-        return left
+        return [*left, *self.leftovers.processes()]
 
     def close(self) -> None:
         """End the cluster."""
@@ -164,6 +183,7 @@ def disturbed(
     """Train until there were enough kills, and then to the end; a driver that was killed resumes."""
     book = out.parent / f"{out.name}-kills.json"
     done: Counter[str] = Counter(json.loads(book.read_text()) if book.exists() else {})
+    since: Counter[int] = Counter()
     more = settings["steps"]
     settings = settings | {"steps": more + len(steps(out)), "rollouts.address": faults.cluster.address}
     with (out.parent / f"{out.name}.log").open("ab") as log:
@@ -172,9 +192,11 @@ def disturbed(
             driver = subprocess.Popen(command(algorithm, out, settings, resume=resume), stdout=log, stderr=log)
             while driver.poll() is None:
                 time.sleep(faults.rng.uniform(1.0, 4.0))
-                due = done.total() < kills and time.time() < until
+                faults.leftovers.look()
+                due = done.total() < kills and time.time() < until and since[len(steps(out))] < MOST
                 if driver.poll() is None and due and steps_since(out, driver) and (kind := faults.kill(driver)):
                     done[kind] += 1
+                    since[len(steps(out))] += 1
                     book.write_text(json.dumps(done))
             enough = done.total() >= kills or time.time() >= until
             if driver.returncode == 0 and enough:
@@ -185,62 +207,24 @@ def disturbed(
                 raise SystemExit(f"{algorithm} ended with {driver.returncode}; see {log.name}")
 
 
-def steps(out: Path) -> list[dict[str, Any]]:
-    """Return the metrics of the training steps."""
-    path = out / "metrics.jsonl"
-    return [line for line in read_metrics(path) if "rollouts/drawn" in line] if path.exists() else []
-
-
 def steps_since(out: Path, driver: subprocess.Popen[bytes], seen: dict[int, int] = {}) -> bool:  # noqa: B006
     """Whether this driver has made a step: a run whose driver dies sooner each time makes no progress."""
     now = len(steps(out))
     return now > seen.setdefault(driver.pid, now)
 
 
-def checked(algorithm: str, out: Path, calm: Path, killed: Counter[str], left: list[str]) -> list[str]:
-    """Print what was found, and return what is wrong."""
-    lines, episodes = steps(out), load_episodes(out / "training_episodes")
-    wrong = [f"{algorithm}: left behind: {each}" for each in left]
-    for line in lines:
-        failed = sum(value for name, value in line.items() if name.startswith("rollouts/failed_"))
-        if line["rollouts/drawn"] != line["rollouts/trained"] + failed + line["rollouts/open"]:
-            wrong.append(f"{algorithm}: the account of step {line['step']} does not add up")
-    ids = Counter(episode.episode_id for episode in episodes)
-    if twice := [name for name, count in ids.items() if count > 1]:
-        wrong.append(f"{algorithm}: counted twice: {twice}")
-    last = lines[-1]
-    if not len(ids) == last["rollouts/drawn"] == PER_STEP * len(lines):
-        wrong.append(f"{algorithm}: {len(ids)} episodes kept, {last['rollouts/drawn']} drawn, {len(lines)} steps")
-    if [line["step"] for line in lines] != list(range(1, len(lines) + 1)):
-        wrong.append(f"{algorithm}: a step is missing or there twice")
-    failed = sum(not episode.scored for episode in episodes)
-    again = sum(episode.attempts > 1 for episode in episodes)
-    print(f"{algorithm}: {killed.total()} kills {dict(killed)}, {len(lines)} steps, {len(ids)} episodes each once, "
-          f"{again} played again, {failed} not scored, {len(left)} left behind", flush=True)  # fmt: skip
-    others = load_episodes(calm / "training_episodes")
-    for name, measure in {"length": lambda e: len(e.turns), "return": lambda e: sum(t.reward for t in e.turns)}.items():
-        mine, theirs = [np.array([float(measure(e)) for e in each if e.scored]) for each in (episodes, others)]
-        test = ks_2samp(mine, theirs)
-        means = f"{mine.mean():.3f} (n = {len(mine)}) against {theirs.mean():.3f} (n = {len(theirs)})"
-        found = f"KS D = {test.statistic:.3f}, p = {test.pvalue:.3f}; {power(theirs, len(mine))}"
-        print(f"  {name}: mean {means}, {found}", flush=True)
-        if test.pvalue < 0.01:
-            wrong.append(f"{algorithm}: the distribution of {name} differs, p = {test.pvalue:.4f}")
-    return wrong
+def settings_of(env: str, words: list[str]) -> dict[str, Any]:
+    """Return the settings of an environment and its agent, those given as ``NAME=JSON`` over the known ones."""
+    given = (word.partition("=") for word in words)
+    return {"env": env, **ENVS.get(env, {}), **{name: json.loads(value) for name, _, value in given}}
 
 
-def power(values: Any, size: int) -> str:
-    """Return the smallest share of values, replaced by the smallest one, that the test finds in 80 % of samples."""
-    rng = np.random.default_rng(0)
-    for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5):
-        found = 0
-        for _ in range(100):
-            sample = rng.choice(values, size)
-            sample[rng.random(size) < share] = values.min()
-            found += ks_2samp(sample, rng.choice(values, len(values))).pvalue < 0.05
-        if found >= 80:
-            return f"{share:.0%} replaced by the smallest value would be found in 80 % of samples (at 5 %)"
-    return "power below 80 % even if half of the values were replaced"
+def undisturbed(algorithm: str, out: Path, settings: dict[str, Any], count: int) -> None:
+    """Train as many steps with the local engine and another seed, if that is not done yet."""
+    if len(steps(out)) < count:
+        wanted = {"steps": count, "seed": 1, "rollouts.engine": "local"}
+        words = command(algorithm, out, settings | wanted, resume=(out / "config.json").exists())
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def main() -> None:
@@ -251,31 +235,31 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to kill after this time")
     parser.add_argument("--steps", type=int, default=30, help="steps after which the number of kills is looked at")
     parser.add_argument("--algorithms", default="loop,archer")
+    parser.add_argument("--env", default=MAZE, help="environment to train on")
+    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=JSON", help="settings of environment and agent")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the kills")
     args = parser.parse_args()
     out, algorithms, began = args.out.resolve(), args.algorithms.split(","), time.time()
     out.mkdir(parents=True, exist_ok=True)
-    model = out / "bc"
+    model, env = out / "bc", settings_of(args.env, args.set)
     if not (model / "model").exists():
-        subprocess.run(command("bc", model, CLONING), check=True, stdout=subprocess.DEVNULL)
+        settings = CLONING | CLONES.get(args.env, {}) | env
+        subprocess.run(command("bc", model, settings), check=True, stdout=subprocess.DEVNULL)
     faults = Faults(random.Random(args.seed))
     wrong: list[str] = []
     try:
         for number, algorithm in enumerate(algorithms, 1):
-            settings = {**TRAIN, **OWN[algorithm], "model": str(model / "model"), "steps": args.steps}
+            settings = {**TRAIN, **env, **OWN[algorithm], "model": str(model / "model"), "steps": args.steps}
             until = began + 60 * args.minutes * number / len(algorithms)
             killed = disturbed(faults, algorithm, out / algorithm, settings, args.kills // len(algorithms), until)
-            left = faults.alive()
-            calm = out / f"{algorithm}-calm"
-            wanted = {"steps": len(steps(out / algorithm)), "seed": 1, "rollouts.engine": "local"}
-            if len(steps(calm)) < wanted["steps"]:
-                resume = (calm / "config.json").exists()
-                words = command(algorithm, calm, settings | wanted, resume=resume)
-                subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            wrong += checked(algorithm, out / algorithm, calm, killed, left)
+            left, own = faults.alive(), faults.leftovers
+            print(f"{algorithm}: until the next start of a sandbox: {len(own.groups())} control groups and "
+                  f"{len(own.files())} temporary files or folders of killed processes", flush=True)  # fmt: skip
+            undisturbed(algorithm, out / f"{algorithm}-calm", settings, len(steps(out / algorithm)))
+            left += [*own.processes(), *own.groups(), *own.files(), *unfinished(out)]
+            wrong += checked(algorithm, out / algorithm, out / f"{algorithm}-calm", killed, left)
     finally:
         faults.close()
-    wrong += [f"left behind: {path}" for path in Path(tempfile.gettempdir()).glob("turnwise-ray-*")]
     print("\n".join(wrong) or "nothing is wrong", f"({(time.time() - began) / 60:.1f} minutes, load "
           f"{os.getloadavg()[0]:.1f}, seed {args.seed})")  # fmt: skip
     raise SystemExit(bool(wrong))
