@@ -34,6 +34,7 @@ KNOWN = frozenset(
         "max_output_tokens",
         "model",
         "previous_response_id",
+        "reasoning",
         "stream",
         "stream_options",
         "temperature",
@@ -79,7 +80,7 @@ class Responses:
         Raises:
             RequestError: something in it is wrong or unsupported.
         """
-        # Codex sends parallel_tool_calls = false for every model that it does not know, and runs several calls in turn.
+        # Codex has sent parallel_tool_calls = false for models that it does not know, and runs several calls in turn.
         given = options(body, KNOWN, many_calls=True)
         previous = given.get("previous_response_id")
         if previous is not None and previous not in self._before:
@@ -90,6 +91,9 @@ class Responses:
             )
         if given.get("truncation", "disabled") != "disabled":
             raise unsupported("truncation", given["truncation"], "a prompt that is too long is refused, never cut")
+        thinking = given.get("reasoning", {})
+        if not isinstance(thinking, dict) or any(thinking[name] is not None for name in set(thinking) - {"summary"}):
+            raise unsupported("reasoning", thinking, "thoughts are sampled as the policy has them, and not summarized")
         others = set(given.get("include") or ()) - INCLUDED
         if others:
             raise unsupported("include", sorted(others), "these are not available")

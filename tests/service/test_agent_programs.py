@@ -75,8 +75,9 @@ class Codex:
         ]
         body = {
             "model": "policy", "instructions": "You are a coding agent in a terminal.", "input": self.items,
-            "tools": tools, "tool_choice": "auto", "parallel_tool_calls": False, "reasoning": None, "store": False,
-            "stream": True, "include": [], "prompt_cache_key": "0198-c", "client_metadata": {"installation": "5f"},
+            "tools": tools, "tool_choice": "auto", "parallel_tool_calls": False, "reasoning": {"summary": "auto"},
+            "store": False, "stream": True, "include": ["reasoning.encrypted_content"], "prompt_cache_key": "0198-c",
+            "client_metadata": {"installation": "5f"},
         }  # fmt: skip
         headers = {"accept": "text/event-stream", "originator": "codex_exec", "session_id": "0198-c"}
         answer = await self.desk.http.post("/v1/responses", json=body | more, headers=headers)
