@@ -233,7 +233,8 @@ from openenv.core.generic_client import GenericEnvClient
 url, token, sessions = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 async def play(seed):
-    async with GenericEnvClient(base_url=url, headers={"Authorization": f"Bearer {token}"}) as env:
+    waits = {"connect_timeout_s": 240, "message_timeout_s": 240}  # all begin at once, maybe on a busy machine
+    async with GenericEnvClient(base_url=url, headers={"Authorization": f"Bearer {token}"}, **waits) as env:
         result, total = await env.reset(seed=seed), 0.0
         assert result.observation["text"] == f"seed {seed}", result
         for turn in range(10):

@@ -1,4 +1,4 @@
-"""What ``turnwise new --serve`` writes: a container's server, and what OpenEnv's own validation says about both."""
+"""The package of ``turnwise new --serve``: a container's server, and the verdict of OpenEnv's own validation."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ print(run_validation(Path(sys.argv[1]), max_level=Level.RUNTIME, provider=Provid
 
 
 def asked(*arguments: str) -> Any:
-    """What OpenEnv's Python prints, as JSON."""
+    """Return the JSON that OpenEnv's Python prints."""
     command = [os.environ["OPENENV_PYTHON"], *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert ran.stdout.startswith("{"), ran.stdout + ran.stderr
