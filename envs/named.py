@@ -11,7 +11,7 @@ from ..errors import UsageError
 from .base import TurnEnv
 from .harbor.address import SCHEME, folder_of, is_harbor
 from .registry import GROUP, entries, find, register
-from .remote.address import is_openenv, is_remote
+from .remote.address import is_nemo, is_openenv, is_remote
 
 _places: dict[str, str] = {}
 """The files and folders of environments by id; like the registry, it lasts as long as the process."""
@@ -22,8 +22,8 @@ def environment(text: str) -> str:
 
     ``my_env.py`` is imported, and stands for the one environment that it registers; ``my_env.py:demo/Mine-v0`` for
     this one of several. ``my_env``, a folder such as ``turnwise new`` writes, stands for the environment that its
-    ``pyproject.toml`` declares, installed or not. Anything else is an id, also ``turnwise://host:port/ID``
-    or ``openenv://host:port``. ``harbor:PATH`` is the id of a folder of Harbor tasks.
+    ``pyproject.toml`` declares, installed or not. Anything else is an id, also ``turnwise://host:port/ID``,
+    ``openenv://host:port`` or ``nemo://host:port``. ``harbor:PATH`` is the id of a folder of Harbor tasks.
 
     Args:
         text: an id, a file, or a folder; with ``:ID`` after it where there are several.
@@ -32,7 +32,7 @@ def environment(text: str) -> str:
         UnknownEnvironmentError: no such id; the message names the nearest.
         UsageError: the file or folder cannot be imported, or does not bring exactly one environment.
     """
-    if is_remote(text) or is_openenv(text):
+    if is_remote(text) or is_openenv(text) or is_nemo(text):
         return find(text).id
     if is_harbor(text):
         return f"{SCHEME}{folder_of(text)}"  # runs record the id, and other processes have other working directories

@@ -20,7 +20,7 @@ from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, Unkno
 from .adapters.peers import PEERS, Peer, forgotten_version, peer_of
 from .author_line import at, author_line
 from .harbor.address import folder_of, is_harbor
-from .remote.address import is_openenv, is_remote, meant_as_remote, openenv_place, remote_id
+from .remote.address import is_nemo, is_openenv, is_remote, meant_as_remote, nemo_place, openenv_place, remote_id
 
 if TYPE_CHECKING:
     from .base import TurnEnv
@@ -164,6 +164,10 @@ def _maker_of(id: str) -> Callable[..., TurnEnv] | None:
         from .openenv.env import openenv
 
         return openenv
+    if is_nemo(id):
+        from .nemo.env import nemo
+
+        return nemo
     if is_harbor(id):
         from .harbor.env import harbor
 
@@ -200,7 +204,7 @@ def _failed(id: str, error: Exception) -> EnvironmentFailedError:
 def find(id: str) -> Entry:
     """Return the entry of an id. It contacts no server, also for ``turnwise://host:port/ID`` and ``openenv://host:port``.
 
-    ``harbor:PATH`` names a folder of Harbor tasks.
+    ``nemo://host:port`` names a resources server of NeMo Gym, and ``harbor:PATH`` names a folder of Harbor tasks.
 
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
@@ -212,6 +216,8 @@ def find(id: str) -> Entry:
     if is_openenv(id):
         address, _ = openenv_place(id)
         return Entry(id, "turnwise.envs.openenv.env:openenv", source=str(address))
+    if is_nemo(id):
+        return Entry(id, "turnwise.envs.nemo.env:nemo", source=str(nemo_place(id)))
     if is_harbor(id):
         return Entry(id, "turnwise.envs.harbor.env:HarborEnv", {"path": str(folder_of(id))}, source="harbor")
     if not isinstance(id, str):

@@ -15,6 +15,7 @@ from ..step import OUT_OF_TURNS
 from .findings import Broken
 from .harness import Harness
 from .law import Law
+from .over_the_wire import NAMES
 from .trace import Play, Trace, again, difference, player
 
 TOLERANCE = 1e-9
@@ -115,8 +116,8 @@ def random_at_floor(harness: Harness) -> str | None:
     who = player("random")
     tasks = [harness.specs[i % len(harness.specs)] for i in range(n)]
     won = [spec for spec in tasks if harness.whole(who, spec).success]
-    if harness.wire is not None and harness.wire.protocol == "openenv":
-        return f"random play succeeds in {len(won)} of {n} episodes; OpenEnv declares no floor to compare with"
+    if harness.wire is not None and (protocol := NAMES.get(harness.wire.protocol)):
+        return f"random play succeeds in {len(won)} of {n} episodes; {protocol} declares no floor to compare with"
     if won and _at_least(len(won), n, floor) < CHANCE:
         text = (
             f"random play succeeds in {len(won)} of {n} episodes; random_floor declares at most {floor:g} of them. "

@@ -46,7 +46,16 @@ OPENENV: Mapping[str, str] = {
     "splits_overlap": "OpenEnv has seeds, but no splits",
 }
 """Laws that OpenEnv's protocol cannot ask."""
-BY_PROTOCOL: Mapping[str, Mapping[str, str]] = {"turnwise": TURNWISE, "openenv": OPENENV}
+NEMO: Mapping[str, str] = {
+    **{law: reason.replace("OpenEnv", "NeMo Gym") for law, reason in OPENENV.items()},
+    "over_means_over": "a resources server has no end of its own: it verifies whenever it is asked to",
+    "splits_overlap": "NeMo Gym has rows, but no splits",
+    "bad_calls_change_nothing": "NeMo Gym has no oracle and no state to compare",
+}
+"""Laws that NeMo Gym's protocol cannot ask."""
+BY_PROTOCOL: Mapping[str, Mapping[str, str]] = {"turnwise": TURNWISE, "openenv": OPENENV, "nemo": NEMO}
+NAMES = {"openenv": "OpenEnv", "nemo": "NeMo Gym"}
+"""Protocols of others, which know neither turn limits nor floors."""
 FORK_WAIT, FORK_PAUSE = 10.0, 0.05
 """Seconds for which a fork is tried again on a full server, where closed episodes are still leaving; and between."""
 

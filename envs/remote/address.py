@@ -14,6 +14,8 @@ SCHEMES = {"turnwise": "ws", "turnwise+tls": "wss"}
 """Schemes of environment ids, and those of the socket."""
 OPENENV = {"openenv": "ws", "openenv+tls": "wss"}
 """Schemes of ids of environments that an OpenEnv server runs."""
+NEMO = {"nemo": "ws", "nemo+tls": "wss"}
+"""Schemes of ids of resources servers of NeMo Gym, which are reached by HTTP."""
 TOKEN = "TURNWISE_TOKEN"
 """Environment variable with the token of servers to which ``connect`` gave none.
 
@@ -90,6 +92,25 @@ def is_openenv(id: object) -> bool:
     return isinstance(id, str) and id.partition("://")[0] in OPENENV and "://" in id
 
 
+def is_nemo(id: object) -> bool:
+    """Whether an environment id names a resources server of NeMo Gym: ``nemo://host:port``."""
+    return isinstance(id, str) and id.partition("://")[0] in NEMO and "://" in id
+
+
+def nemo_place(id: str) -> Address:
+    """Return the server of ``nemo://host:port``.
+
+    Raises:
+        UsageError: it has no port, a path, or credentials.
+    """
+    address, path = _parsed(id, {name: socket == "wss" for name, socket in NEMO.items()})
+    if path:
+        raise UsageError(
+            f"{id} has a path; a resources server of NeMo Gym is at the root: write {id[: -len(path) - 1]}"
+        )
+    return address
+
+
 def openenv_place(id: str) -> tuple[Address, str]:
     """Return the server and the path of ``openenv://host:port/path``; the path is often empty.
 
@@ -113,9 +134,9 @@ def remote_id(id: str) -> tuple[Address, str]:
 
 def token_variable(id: str) -> dict[str, str]:
     """Return the environment variable that gives another process the token of an id's server; none without a token."""
-    if not (is_remote(id) or is_openenv(id)):
+    if not (is_remote(id) or is_openenv(id) or is_nemo(id)):
         return {}
-    address, _ = openenv_place(id) if is_openenv(id) else remote_id(id)
+    address = nemo_place(id) if is_nemo(id) else openenv_place(id)[0] if is_openenv(id) else remote_id(id)[0]
     return {TOKEN: f"{address._place}={address.token}"} if address.token else {}
 
 

@@ -17,7 +17,7 @@ class Wire:
         no_oracle: why it may not, where that is not the author's doing.
     """
 
-    protocol: Literal["turnwise", "openenv"]
+    protocol: Literal["turnwise", "openenv", "nemo"]
     places: int = 0
     has_oracle: bool = False
     no_oracle: str = ""

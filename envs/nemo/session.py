@@ -1,0 +1,106 @@
+"""A session with a resources server of NeMo Gym: HTTP requests that share cookies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from ...errors import (
+    EnvironmentDiedError,
+    EnvironmentFailedError,
+    EnvironmentTimeoutError,
+    InfrastructureError,
+    UsageError,
+)
+from ..remote.address import Address
+from ..remote.problems import one_line
+
+SECONDS = 300.0
+"""Seconds for one request; a verification may wait for a judge."""
+LONGEST = 500
+"""Maximum characters of a server's reason in an error."""
+
+
+class NemoSession:
+    """One session; the server tells sessions apart by a cookie.
+
+    Args:
+        address: the server.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        base = str(address).replace("ws", "http", 1)
+        auth = ("nemo", address.token)  # a server of Turnwise recognizes the protocol by the user
+        self._client = httpx.AsyncClient(base_url=base, auth=auth, timeout=SECONDS, trust_env=False)
+
+    def renew(self) -> None:
+        """Forget the cookies, so that the next request begins another session."""
+        self._client.cookies.clear()
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
+        """Call a tool; return the text of its answer, and whether the server carried the call out.
+
+        Raises:
+            EnvironmentFailedError: the server failed.
+            EnvironmentDiedError: the connection broke.
+        """
+        answer = await self._answer("POST", f"/{name}", dict(arguments))
+        return answer.text, answer.is_success
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request of the protocol, and return its answer.
+
+        Raises:
+            UsageError: the server refuses the request.
+            EnvironmentFailedError: it failed, or the answer is not a JSON object.
+            EnvironmentDiedError: the connection broke.
+        """
+        answer = await self._answer("POST", path, dict(body))
+        if not answer.is_success:
+            raise UsageError(f"{self._address}{path} refuses the row (HTTP {answer.status_code}): {_reason(answer)}")
+        try:
+            found = answer.json()
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise EnvironmentFailedError(f"{self._address}{path} did not answer with a JSON object")
+        return found
+
+    async def paths(self) -> set[str]:
+        """Return the server's routes; none if it does not list them."""
+        answer = await self._answer("GET", "/openapi.json")
+        try:
+            return set(answer.json()["paths"]) if answer.is_success else set()
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return set()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _answer(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        try:
+            content = None if body is None else json.dumps(body)
+            headers = {"Content-Type": "application/json"}
+            answer = await self._client.request(method, path, content=content, headers=headers)
+        except httpx.ConnectError as error:
+            raise InfrastructureError(
+                f"cannot reach {self._address}: {error}; is a resources server of NeMo Gym running there?"
+            ) from None
+        except httpx.TimeoutException:
+            raise EnvironmentTimeoutError(f"{self._address}{path} did not answer within {SECONDS:g} s") from None
+        except httpx.HTTPError as error:
+            raise EnvironmentDiedError(f"{self._address}{path}: {error or type(error).__name__}") from None
+        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise UsageError(f"{self._address} refused the token; {self._address.token_hint}")
+        if answer.is_server_error:
+            raise EnvironmentFailedError(f"{self._address}{path} failed (HTTP {answer.status_code}): {_reason(answer)}")
+        return answer
+
+
+def _reason(answer: httpx.Response) -> str:
+    return one_line(answer.text)[:LONGEST]
