@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -102,6 +103,10 @@ def test_an_episode_of_steps() -> None:
         assert ends == [(False, False), (False, False), (False, True)]
         env.close()
         assert server.left == {}
+        limited = tw.make(id, rows=[guess_row(4)], max_turns=1)
+        asyncio.run(limited.areset(seed=0))
+        assert asyncio.run(limited.astep("1"))[2:4] == (False, True), "our own limit ends it, too"
+        limited.close()
 
 
 @pytest.mark.parametrize(
@@ -263,6 +268,7 @@ def real(name: str) -> Iterator[tuple[str, str]]:
         ("example_session_state_mgmt", {}),
         ("example_multi_step", {}),
         ("blackjack", {"same_seed_same_episode": "", "replay_equals_original": "", "null_at_floor": ""}),
+        ("blackjack", {"same_seed_same_episode": "it draws from a generator without a seed"}),
     ],
 )
 def test_nemo_gyms_own_servers(name: str, broken: dict[str, str]) -> None:
