@@ -8,6 +8,7 @@ those of the run, and their processor time is kept apart.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 import tomllib
@@ -93,8 +94,13 @@ def ranks_of(run: Run) -> list[Rank]:
 
 
 def mean_rank(ranks: Sequence[Rank]) -> float | None:
-    """Return the mean over a run's measurements; ``None`` without any."""
-    return statistics.fmean(rank.mean for rank in ranks) if ranks else None
+    """Return the mean over all states of some measurements; ``None`` without any."""
+    return statistics.fmean([rank.mean for rank in ranks], [rank.states for rank in ranks]) if ranks else None
+
+
+def mean_error(ranks: Sequence[Rank]) -> float:
+    """Return the standard error of this mean, from the spread over the states of each measurement."""
+    return math.hypot(*(rank.states * rank.error for rank in ranks)) / sum(rank.states for rank in ranks)
 
 
 class Timer:

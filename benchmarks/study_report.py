@@ -13,7 +13,7 @@ from study_config import Study
 from study_curves import draw
 from study_episodes import budget_table, reach_table
 from study_plan import Job
-from study_ranks import mean_rank
+from study_ranks import mean_error, mean_rank
 from study_rows import Row, table_rows
 from study_statistics import FEWEST_SEEDS, aggregate, improvement, over_seeds, spread
 
@@ -25,8 +25,9 @@ RESULTS = "results.md"
 
 RANKS = (
     "How the critic ranks utterances within a state (`critic/rank`: Kendall's τ-b of its Q with the mean returns of "
-    "rollouts, 0 is chance; the table above has the mean over all measurements of a run). Nothing learns from its "
-    "episodes, and neither they nor their processor time are counted."
+    "rollouts, 0 is chance): the mean over all states of all seeds whose rollouts differ, ± its standard error over "
+    "states. The table above has the mean over the states of a run, with an interval over seeds. Nothing learns from "
+    "these episodes, and neither they nor their processor time are counted."
 )
 """Text before the table of ranks."""
 REACHES = (
@@ -69,7 +70,7 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
 
 
 def rank_cell(study: Study, row: Row) -> str:
-    """How a learner's critics rank: the mean over a run's measurements, then over seeds; 0 where noise replaces it."""
+    """How a learner's critics rank: the mean over a run's states, then over seeds; 0 where noise replaces it."""
     if study[row.name].control == "noise":
         return "0 (noise)"
     found = [mean for ranks in row.ranks if (mean := mean_rank(ranks)) is not None]
@@ -77,7 +78,7 @@ def rank_cell(study: Study, row: Row) -> str:
 
 
 def rank_table(study: Study, rows: Sequence[Row]) -> list[str]:
-    """How the critics of each learner rank at their first and at their last measurement: means over seeds."""
+    """How the critics of each learner rank at their first and at their last measurement: means over all states."""
     lines = ["| learner | when the actor begins | at the last measurement |", "|---|---|---|"]
     for row in rows:
         measured = [ranks for ranks in row.ranks if ranks]
@@ -86,7 +87,9 @@ def rank_table(study: Study, rows: Sequence[Row]) -> list[str]:
             for place in (0, -1):
                 chosen = [ranks[place] for ranks in measured]
                 after = statistics.fmean(rank.episodes for rank in chosen)
-                cells.append(f"{spread(over_seeds([r.mean for r in chosen]), 2)}, after {after:,.0f} episodes")
+                states = sum(rank.states for rank in chosen)
+                found = f"{mean_rank(chosen):.2f} ± {mean_error(chosen):.2f} ({states:.0f} states)"
+                cells.append(f"{found}, after {after:,.0f} episodes")
             lines.append(f"| {row.name} | {' | '.join(cells)} |")
     return lines if len(lines) > 2 else []
 

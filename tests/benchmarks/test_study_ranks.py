@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,8 @@ def test_episodes_of_a_measurement_are_not_those_of_the_run(ranks: Any) -> None:
     curve = importlib.import_module("study_rows").trace_of(run)
     assert curve == [(0, 0.1), (20, 0.3), (40, 0.5)]
     assert ranks.ranks_of(run) == [ranks.Rank(10, 0.2, 0.1, 20), ranks.Rank(30, 0.6, 0.1, 8)], "none without a state"
-    assert ranks.mean_rank(ranks.ranks_of(run)) == pytest.approx(0.4)
+    assert ranks.mean_rank(ranks.ranks_of(run)) == pytest.approx((20 * 0.2 + 8 * 0.6) / 28), "states count alike"
+    assert ranks.mean_error(ranks.ranks_of(run)) == pytest.approx(math.hypot(2, 0.8) / 28)
     assert ranks.mean_rank([]) is None
 
 
@@ -145,7 +147,7 @@ def test_the_tables_have_the_rank_of_each_critic_and_0_for_noise(ranks: Any, stu
     assert [line.split("|")[-2].strip() for line in table[2:]] == ["–", "–", "0.50 (0.50 … 0.50)", "0 (noise)"]
     assert len({line.count("|") for line in table}) == 1, "all lines have the same columns"
     (line,) = report.rank_table(study, found)[2:]
-    assert line == "| archer | 0.20 (0.20 … 0.20), after 0 episodes | 0.90 (0.90 … 0.90), after 40 episodes |"
+    assert line == "| archer | 0.20 ± 0.04 (45 states), after 0 episodes | 0.90 ± 0.04 (45 states), after 40 episodes |"
     plain = rows(ranks, study, {})
     assert report.score_table(study, plain, 0.4)[0].endswith(" CPU s |")
     assert report.rank_table(study, plain) == []
