@@ -105,6 +105,13 @@ def test_tools_act_as_in_process(client: httpx.Client) -> None:
     assert (verify(client).json()["reward"], info["success"]) == (reward, True)
 
 
+def test_an_empty_field_of_a_row_is_absent(client: httpx.Client) -> None:
+    empty = {"env": None, "task": None, "split": "train", "index": 4}
+    begun = client.post("/reset", json={**row(), "turnwise": empty})
+    assert begun.json()["observation"] == "seed 4", begun.text
+    client.post("/close", json={})
+
+
 def test_names_of_other_routes_are_tools_in_a_session_of_tools(client: httpx.Client) -> None:
     client.post("/seed_session", json=row(env=APPS))
     for name in ("step", "reset", "close", "task", "mcp"):
@@ -152,11 +159,19 @@ def test_calls_of_a_step_get_their_outputs(client: httpx.Client) -> None:
     assert (first["call_id"], second["call_id"], both["observation"]) == ("c1", "c2", None)
     assert "wallet" in first["output"]
     assert "there is no tool 'nothing'" in second["output"]
-    wrong = {**called("docs_app", "c3"), "arguments": "{"}
-    (problem,) = step(client, wrong)["info"]["tool_outputs"]
-    assert problem == {"call_id": "c3", "output": "Error: the arguments of docs_app are not a JSON object."}
+    for given in ("{", '{"app": "\\ud800"}', '{"\\ud800": 1}', '{"app": NaN}'):
+        (problem,) = step(client, {**called("docs_app", "c3"), "arguments": given})["info"]["tool_outputs"]
+        assert problem == {"call_id": "c3", "output": "Error: the arguments of docs_app are not a JSON object."}
     (text,) = step(client, called("send_text", "c4", text="hello"))["info"]["tool_outputs"]
     assert "there is no tool" not in text["output"], "a call of the tool for texts is a text"
+    client.post("/close", json={})
+
+
+def test_calls_with_one_id_get_all_of_their_outputs(client: httpx.Client) -> None:
+    client.post("/reset", json=row(env=APPS))
+    (both,) = step(client, called("docs_app", "c1", app="wallet"), called("nothing", "c1"))["info"]["tool_outputs"]
+    first, second = both["output"].split("\n")
+    assert ("Log in to this app" in first, "there is no tool 'nothing'" in second) == (True, True)
     client.post("/close", json={})
 
 
@@ -224,6 +239,8 @@ ODD: list[Any] = [
     {"output": [{"type": "message", "content": [3]}]},
     {"output": [{"type": "message", "content": [{"type": "output_text"}]}]},
     {"output": [{"type": "function_call"}]},
+    {"output": [{"type": "function_call", "name": "f", "arguments": "{"}]},
+    {"output": [{**called("f"), "arguments": "{"}, {"type": "function_call", "name": "f", "arguments": "{}"}]},
     {"output": [{"type": "function_call", "name": "f", "call_id": "c", "arguments": {}}]},
     {"output": [{"type": "function_call", "name": "f", "arguments": "{"}]},
 ]
