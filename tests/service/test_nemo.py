@@ -105,6 +105,17 @@ def test_tools_act_as_in_process(client: httpx.Client) -> None:
     assert (verify(client).json()["reward"], info["success"]) == (reward, True)
 
 
+def test_paths_of_gyms_observability(client: httpx.Client) -> None:
+    before = "/ng-rollout/0-0"
+    assert client.post(f"{before}/seed_session", json=row()).status_code == 200
+    assert client.post(f"{before}/send_text", json={"text": "add"}).text == "total 1"
+    verified = client.post(f"{before}/verify", json={**row(), "response": response()}).json()
+    assert (verified["reward"], verified["turns"]) == (0.25, 1)
+    client.cookies.clear()
+    assert client.post(f"{before}/reset", json=row()).json()["observation"] == "seed 4"
+    client.post(f"{before}/close", json={})
+
+
 def test_an_empty_field_of_a_row_is_absent(client: httpx.Client) -> None:
     empty = {"env": None, "task": None, "split": "train", "index": 4}
     begun = client.post("/reset", json={**row(), "turnwise": empty})
@@ -518,6 +529,15 @@ def test_metrics_are_means_over_all_episodes_and_by_task() -> None:
     unknown = [{"reward": 0.0, "mask_sample": True}, {"reward": 1.0, "mask_sample": False}]
     assert nemo.metrics_of(unknown)["key_metrics"] == {"mean/reward": 1.0}, "a masked sample has no reward"
     assert nemo.metrics_of([]) == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
+
+
+def test_metrics_may_have_the_rollouts_of_a_whole_run() -> None:
+    one = {"_ng_task_index": 0, "reward": 0.5, "turnwise": row()["turnwise"]}
+    with serving(frame=1024) as server, http(server) as client:
+        for number, status in ((100, 200), (300, 413)):
+            answer = client.post("/aggregate_metrics", json={"verify_responses": [one] * number})
+            assert answer.status_code == status, answer.text
+        assert client.post("/verify", json={"response": "x" * 1024}).status_code == 413, "as any other request"
 
 
 def test_rows_have_images_and_no_tool_that_hides_a_route() -> None:
