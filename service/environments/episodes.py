@@ -135,11 +135,10 @@ class Episodes(EpisodeTable):
         return await shared(episode.forks[id])
 
     async def finish(self, episode: ServedEpisode) -> None:
-        """Let an episode play no further, and free its place. Its answers are kept."""
+        """Let an episode play no further, and free its place. Its answers are kept as those of other ended ones."""
         async with episode.acting:
-            over, episode.over = episode.over, True
-        if not over:
-            await self._retire(episode)
+            episode.over, episode.awaited = True, False
+        await self._retire(episode)
 
     async def close(self, client: str, id: Any) -> None:
         """End an episode, if it is open."""

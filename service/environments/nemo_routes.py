@@ -108,6 +108,7 @@ class NemoRoutes:
                 await self._episodes.close(client.name, id)
             raise RequestError("the client closed the connection", code="lost") from None
         if verb == "seed_session":
+            self._episodes.find(client.name, id, self).awaited = True
             tools = nemo_mcp.access(self._tokens.of(id))
             ours = {"mcp": tools} if named is None else {"resources_session_id": named, "resources_tools": tools}
             return (TOOLS, id), ours

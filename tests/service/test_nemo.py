@@ -28,6 +28,7 @@ from turnwise.envs.messages import Action, ImagePart, Message, Observation, Text
 from turnwise.envs.remote.address import Address
 from turnwise.errors import UsageError
 from turnwise.service.environments import nemo, nemo_routes
+from turnwise.service.environments.latest import Latest
 from turnwise.tasks.spec import TaskSpec
 
 from .environment_servers import APPS, ID, OTHER, TOKEN, Raw, Tally, serving
@@ -103,6 +104,24 @@ def test_tools_act_as_in_process(client: httpx.Client) -> None:
         if terminated:
             break
     assert (verify(client).json()["reward"], info["success"]) == (reward, True)
+
+
+def test_an_ended_episode_is_kept_until_its_verify() -> None:
+    with serving(capacity=1) as server, http(server) as client:
+        server.episodes._ended = Latest(2)
+        sessions = []
+        for _ in range(4):
+            client.cookies.clear()
+            client.post("/seed_session", json=row())
+            client.post("/send_text", json={"text": "end"})
+            sessions.append(client.cookies["turnwise_session"])
+        for expected in ([200] * 4, [404, 404, 200, 200]):
+            found = []
+            for session in sessions:
+                client.cookies.clear()
+                client.cookies.set("turnwise_session", session)
+                found.append(verify(client, message("done")).status_code)
+            assert found == expected, "the first verify has its reward, and again the latest ones"
 
 
 def test_paths_of_gyms_observability(client: httpx.Client) -> None:
