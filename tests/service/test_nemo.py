@@ -490,6 +490,14 @@ def test_a_full_server_lets_sessions_wait(server: Any, monkeypatch: pytest.Monke
         assert two.post("/seed_session", json=row()).status_code == 200, "the end of an episode frees its place"
 
 
+def test_sessions_beyond_the_queue_are_refused_at_once_and_hear_its_limit() -> None:
+    with serving(capacity=1, waiting=0) as server, http(server) as one, http(server) as two:
+        one.post("/seed_session", json=row())
+        refused = two.post("/seed_session", json=row())
+        assert (refused.status_code, "1 of 1 places" in refused.text, "`waiting`" in refused.text) == (503, True, True)
+        verify(one)
+
+
 def test_rows_of_the_command_play(server: Any, client: httpx.Client, tmp_path: Path) -> None:
     tw.connect(server.address, token=TOKEN)
     place = server.address.partition("://")[2]
