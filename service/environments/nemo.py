@@ -44,11 +44,14 @@ def password(headers: Mapping[str, str]) -> str | None:
     return given if user == USER else None
 
 
-def row_of(env: str, task: TaskSpec, opening: Observation, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def row_of(
+    env: str, digest: str, task: TaskSpec, opening: Observation, tools: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return a row of a dataset.
 
     Args:
         env: id of the environment on the server.
+        digest: digest of this environment; a server on which it differs refuses the row.
         task: its task.
         opening: first observation, which the model reads.
         tools: tools to offer, as JSON with ``name``, ``description`` and ``parameters``.
@@ -62,15 +65,17 @@ def row_of(env: str, task: TaskSpec, opening: Observation, tools: Sequence[Mappi
     params: dict[str, Any] = {"input": [_input(message) for message in opening.messages]}
     return {
         "responses_create_params": params | ({"tools": offered} if offered else {}),
-        ROW: {"env": env, "task": task.to_json()},
+        ROW: {"env": env, "digest": digest, "task": task.to_json()},
     }
 
 
 def chosen(catalog: Catalog, row: Mapping[str, Any]) -> tuple[Served, TaskSpec]:
     """Return the environment and the task of a row: a whole ``task``, or ``split`` and ``index``.
 
+    A row with a ``digest`` is for this version of the environment alone, since the model reads the row.
+
     Raises:
-        RequestError: the row names no task, or one that does not exist.
+        RequestError: the row names no task or one that does not exist, or was written for another environment.
     """
     named = row.get(ROW)
     if isinstance(named, dict):
@@ -80,6 +85,13 @@ def chosen(catalog: Catalog, row: Mapping[str, Any]) -> tuple[Served, TaskSpec]:
             f'a row needs "{ROW}": {{"env": …, "task": …}}, as `turnwise export-nemo` writes it', code="bad_frame"
         )
     served = catalog.named(of(named["env"], str, "env")) if "env" in named else catalog.first
+    digest = named.get("digest", served.digest)
+    if digest != served.digest:
+        raise RequestError(
+            f"the row was written for another version of {served.id} than this server has, or for other arguments "
+            f"(digest {digest!r:.40} instead of {served.digest}): write it again with `turnwise export-nemo`",
+            code="conflict",
+        )
     if "task" in named:
         return served, TaskSpec.from_json(of(named["task"], dict, "task"))
     return served, task_at(served, of(named["split"], str, "split"), of(named["index"], int, "index"))

@@ -539,6 +539,17 @@ def test_the_project_that_gyms_commands_start(server: Any, tmp_path: Path, monke
     assert 'host: "nemo@[::1]"' in (tmp_path / "open/resources_servers/turnwise/configs/turnwise.yaml").read_text()
 
 
+def test_rows_of_another_version_are_refused(server: Any, client: httpx.Client, tmp_path: Path) -> None:
+    for number, (words, status) in enumerate(((["env_kwargs.max_turns=7"], 409), ([], 200))):
+        out = tmp_path / f"{number}.jsonl"
+        export_nemo(APPS, words, out=out, n=1, split="dev", level="", seed=0, agent=Agent.SIMPLE)
+        for path in ("/seed_session", "/reset"):
+            client.cookies.clear()
+            begun = client.post(path, content=out.read_text())
+            assert (begun.status_code, "other arguments" in begun.text) == (status, status == 409), begun.text
+            client.post("/verify" if path == "/seed_session" else "/close", json={"response": response()})
+
+
 def test_a_session_without_requests_ends() -> None:
     with serving(capacity=1, idle=0.2) as server, http(server) as client:
         client.post("/seed_session", json=row())
@@ -569,11 +580,11 @@ def test_metrics_may_have_the_rollouts_of_a_whole_run() -> None:
 
 def test_rows_have_images_and_no_tool_that_hides_a_route() -> None:
     seen = Observation((Message("system", (TextPart("rules"),)), Message("tool", (TextPart("a"), ImagePart(b"x")))))
-    system, user = nemo.row_of(ID, TaskSpec("Tally"), seen, [])["responses_create_params"]["input"]
+    system, user = nemo.row_of(ID, "d", TaskSpec("Tally"), seen, [])["responses_create_params"]["input"]
     assert system == {"type": "message", "role": "system", "content": "rules"}
     assert [part["type"] for part in user["content"]] == ["input_text", "input_image"]
     with pytest.raises(UsageError, match="uses the path /verify itself"):
-        nemo.row_of(ID, TaskSpec("Tally"), seen, [{"name": "verify"}])
+        nemo.row_of(ID, "d", TaskSpec("Tally"), seen, [{"name": "verify"}])
 
 
 CLIENT = """
