@@ -13,9 +13,11 @@ from ..envs.base import TurnEnv
 from ..envs.named import environment
 from ..envs.registry import make
 from ..envs.remote.address import is_remote, remote_id
+from ..envs.remote.description import describe
 from ..envs.remote.frames import tools_to_json
 from ..errors import UsageError
 from ..service.environments import nemo, ors
+from ..service.environments.catalog import served_digest
 from ..tasks.spec import TaskSpec
 from .completion import environment_ids
 from .nemo_project import write_project
@@ -78,12 +80,15 @@ def export_nemo(
     options = {"env": id, "policy": "random", "n": n, "splits": split, "levels": level, "seed": seed}
     settings = task_settings(options, words or ())
     made = make(id, **settings.env_kwargs)
-    served = remote_id(id)[1] if is_remote(id) else id
     try:
+        if is_remote(id):
+            served, digest = remote_id(id)[1], made.get_wrapper_attr("remote_digest")
+        else:
+            served, digest = id, served_digest(id, settings.env_kwargs, describe(made))
         sample = settings.sample(made.get_wrapper_attr("tasks")())
         with new_file(out) as partial, partial.open("x", encoding="utf-8") as file:
             for task in sample.tasks:
-                file.write(json.dumps(_row(made, served, task, agent)) + "\n")
+                file.write(json.dumps(_row(made, served, digest, task, agent)) + "\n")
             if project is not None:
                 write_project(project, remote_id(id)[0], agent, made.get_wrapper_attr("max_turns"))
     finally:
@@ -91,11 +96,11 @@ def export_nemo(
     print_written(sample, out)
 
 
-def _row(env: TurnEnv, id: str, task: TaskSpec, agent: Agent) -> dict[str, object]:
+def _row(env: TurnEnv, id: str, digest: str, task: TaskSpec, agent: Agent) -> dict[str, object]:
     observation, _ = env.reset(options={"task": task})
     tools = tools_to_json(env.get_wrapper_attr("tools"))
     offered = [{key: tool[key] for key in ("name", "description", "parameters")} for tool in tools]
     if agent is Agent.SIMPLE:
         say = ors.tools_of(tools)["tools"][-1]
         offered.append({"name": say["name"], "description": say["description"], "parameters": say["input_schema"]})
-    return nemo.row_of(id, task, observation, offered)
+    return nemo.row_of(id, digest, task, observation, offered)

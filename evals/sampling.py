@@ -50,7 +50,7 @@ def sample_tasks(
     chosen = tuple(split for split in splits if split in family.splits) or tuple(splits) or default_splits(family)
     _known("split", chosen, family.splits, family.name)
     missing = [str(split) for split in splits if split not in chosen]
-    notes = (f"family {family.name!r} has no {', '.join(missing)}: not played",) if missing else ()
+    notes = (f"family {family.name!r} has no {', '.join(missing)}: skipped",) if missing else ()
     _known("level", levels, family.levels, family.name)
     cells = [_cell(family, split, level, seed) for level in tuple(levels) or family.usual for split in chosen]
     tasks: list[TaskSpec] = []
@@ -64,7 +64,7 @@ def sample_tasks(
     if len(tasks) == n:
         return Sample(tuple(tasks), notes)
     there = f"{len(tasks)} in {', '.join(chosen)}"
-    return Sample(tuple(tasks), (*notes, f"{n} tasks were asked for; there are {there}, and all were played"))
+    return Sample(tuple(tasks), (*notes, f"{n} tasks were asked for; there are only {there}"))
 
 
 def default_splits(family: TaskFamily[Any]) -> tuple[Split, ...]:

@@ -10,7 +10,7 @@ import importlib.metadata
 import json
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...envs.registry import nearest
@@ -57,10 +57,9 @@ class Served:
             described = await self._question("describe")
         except EnvironmentFailedError as error:
             raise UsageError(str(error)) from None
-        arguments = json.dumps(self._config.env_kwargs, sort_keys=True, default=repr)
-        release = importlib.metadata.version("turnwise")
-        parts = (self.id, arguments, release, str(described.pop("source")), json.dumps(described, sort_keys=True))
-        self.description = {"id": self.id, "digest": stable_hash("served", *parts).hex()[:16], **described}
+        digest = served_digest(self.id, self._config.env_kwargs, described)
+        described.pop("source")
+        self.description = {"id": self.id, "digest": digest, **described}
 
     async def key(self, task: TaskSpec) -> str:
         """Return a key of the generated task, equal for equal tasks; without this server's salt it says nothing."""
@@ -90,6 +89,20 @@ class Served:
             raise
         self._asked = host
         return answer
+
+
+def served_digest(id: str, env_kwargs: Mapping[str, Any], described: Mapping[str, Any]) -> str:
+    """Return the digest of an environment, its arguments, its source and the release of Turnwise.
+
+    Args:
+        id: id of the environment.
+        env_kwargs: its constructor arguments.
+        described: its description, with ``source``; see ``envs.remote.description.describe``.
+    """
+    arguments = json.dumps(env_kwargs, sort_keys=True, default=repr)
+    rest = json.dumps({key: described[key] for key in described if key != "source"}, sort_keys=True)
+    parts = (id, arguments, importlib.metadata.version("turnwise"), str(described["source"]), rest)
+    return stable_hash("served", *parts).hex()[:16]
 
 
 class Catalog:

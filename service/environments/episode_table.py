@@ -16,7 +16,8 @@ from .served_episode import ServedEpisode
 FAILED = 256
 """Number of failed episodes whose reason is kept; a limit, so that a flood of them cannot fill the memory."""
 ENDED = 256
-"""Number of ended episodes of one client whose last answer is kept until the client closes them."""
+"""Number of ended episodes of one client whose last answer is kept until the client closes them. Those whose reward
+their client has yet to ask for are kept besides, for ``idle`` seconds."""
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame cannot start them again."""
 
@@ -70,7 +71,7 @@ class EpisodeTable:
 
     def _keep_ended(self, episode: ServedEpisode) -> None:
         """Keep an ended episode, unless it was closed meanwhile, and forget its client's oldest ones."""
-        if episode.id in self._open:
+        if episode.id in self._open and not episode.awaited:
             for old in self._ended.add(episode.client, episode.id):
                 self._forget(old)
 

@@ -77,8 +77,9 @@ class Episodes(EpisodeTable):
 
     def start_step(self, episode: ServedEpisode, turn: int, action: Action) -> asyncio.Task[dict[str, Any]]:
         """Start what ``step`` waits for."""
-        action = bounded(action)
-        digest, size = digest_of(action)
+        read = bounded(action)
+        digest, size = digest_of(read)
+        size = size if read is action else self._config.frame  # the request waits, too, however short its problem is
         if episode.last is not None and episode.last[0] == turn:
             if episode.last[1] != digest:
                 raise RequestError(f"turn {turn} already has another action", code="conflict")
@@ -89,7 +90,7 @@ class Episodes(EpisodeTable):
             raise ended()
         self._queue(episode, size)
         episode.turn += 1
-        task = self._call(episode, self._act(episode, action))
+        task = self._call(episode, self._act(episode, read))
         task.add_done_callback(lambda _: episode.unqueue(size))
         episode.last = turn, digest, task
         return task
@@ -98,13 +99,17 @@ class Episodes(EpisodeTable):
         """Take the next action in the caller's task: cheaper than ``step``, for clients that repeat no request."""
         if episode.over:
             raise ended()
-        size = digest_of(bounded(action))[1] if episode.calls else 0  # without another call, nothing waits
+        read, size = bounded(action), 0
+        if read is not action:
+            size = self._config.frame
+        elif episode.calls:  # without another call, nothing waits
+            size = digest_of(read)[1]
         self._queue(episode, size)
         episode.turn += 1
         step = CallersStep()
         episode.calls.add(step)
         try:
-            return await self._act(episode, action)
+            return await self._act(episode, read)
         except asyncio.CancelledError:
             if episode.id in self._open or step.caller.uncancel():
                 raise
@@ -135,11 +140,10 @@ class Episodes(EpisodeTable):
         return await shared(episode.forks[id])
 
     async def finish(self, episode: ServedEpisode) -> None:
-        """Let an episode play no further, and free its place. Its answers are kept."""
+        """Let an episode play no further, and free its place. Its answers are kept as those of other ended ones."""
         async with episode.acting:
-            over, episode.over = episode.over, True
-        if not over:
-            await self._retire(episode)
+            episode.over, episode.awaited = True, False
+        await self._retire(episode)
 
     async def close(self, client: str, id: Any) -> None:
         """End an episode, if it is open."""

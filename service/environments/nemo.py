@@ -7,7 +7,6 @@ user ``nemo`` and the token stand in front of the host in Gym's configuration.
 from __future__ import annotations
 
 import base64
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from ...envs.messages import Action, Message, Observation, TextPart, ToolCall, c
 from ...envs.remote.frames import of
 from ...errors import RequestError, UsageError
 from ...tasks.spec import TaskSpec
+from ..requests import parsed
 from . import ors
 from .catalog import Catalog, Served
 from .task_lists import task_at
@@ -44,11 +44,14 @@ def password(headers: Mapping[str, str]) -> str | None:
     return given if user == USER else None
 
 
-def row_of(env: str, task: TaskSpec, opening: Observation, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def row_of(
+    env: str, digest: str, task: TaskSpec, opening: Observation, tools: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return a row of a dataset.
 
     Args:
         env: id of the environment on the server.
+        digest: digest of this environment; a server on which it differs refuses the row.
         task: its task.
         opening: first observation, which the model reads.
         tools: tools to offer, as JSON with ``name``, ``description`` and ``parameters``.
@@ -62,37 +65,57 @@ def row_of(env: str, task: TaskSpec, opening: Observation, tools: Sequence[Mappi
     params: dict[str, Any] = {"input": [_input(message) for message in opening.messages]}
     return {
         "responses_create_params": params | ({"tools": offered} if offered else {}),
-        ROW: {"env": env, "task": task.to_json()},
+        ROW: {"env": env, "digest": digest, "task": task.to_json()},
     }
 
 
 def chosen(catalog: Catalog, row: Mapping[str, Any]) -> tuple[Served, TaskSpec]:
     """Return the environment and the task of a row: a whole ``task``, or ``split`` and ``index``.
 
+    A row with a ``digest`` is for this version of the environment alone, since the model reads the row.
+
     Raises:
-        RequestError: the row names no task, or one that does not exist.
+        RequestError: the row names no task or one that does not exist, or was written for another environment.
     """
     named = row.get(ROW)
+    if isinstance(named, dict):
+        named = {key: value for key, value in named.items() if value is not None}  # as in OpenEnv's ``reset``
     if not isinstance(named, dict) or not ("task" in named or {"split", "index"} <= named.keys()):
         raise RequestError(
             f'a row needs "{ROW}": {{"env": …, "task": …}}, as `turnwise export-nemo` writes it', code="bad_frame"
         )
     served = catalog.named(of(named["env"], str, "env")) if "env" in named else catalog.first
+    digest = named.get("digest", served.digest)
+    if digest != served.digest:
+        raise RequestError(
+            f"the row was written for another version of {served.id} than this server has, or for other arguments "
+            f"(digest {digest!r:.40} instead of {served.digest}): write it again with `turnwise export-nemo`",
+            code="conflict",
+        )
     if "task" in named:
         return served, TaskSpec.from_json(of(named["task"], dict, "task"))
     return served, task_at(served, of(named["split"], str, "split"), of(named["index"], int, "index"))
 
 
 def calls_in(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the tool calls of a model's response."""
-    return [item for item in output_of(response) if item.get("type") == "function_call"]
+    """Return the tool calls of a model's response.
+
+    Raises:
+        RequestError: one of them has no name or no id.
+    """
+    calls = [item for item in output_of(response) if item.get("type") == "function_call"]
+    for call in calls:  # all of them before the first one acts
+        of(call.get("name"), str, "name")
+        of(call.get("call_id"), str, "call_id")
+    return calls
 
 
 def arguments_of(call: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments of a tool call, or ``None`` if they are not a JSON object."""
+    """Return the arguments of a tool call, or ``None`` if they are not a JSON object that an answer may repeat."""
+    text = of(call.get("arguments"), str, "arguments")
     try:
-        arguments = json.loads(of(call.get("arguments"), str, "arguments") or "{}")
-    except (ValueError, RecursionError):
+        arguments = parsed(text or "{}")
+    except RequestError:
         return None
     return arguments if isinstance(arguments, dict) else None
 
@@ -106,11 +129,10 @@ def action_of(tools: Sequence[Mapping[str, Any]], response: Mapping[str, Any]) -
     """
     text, calls = "".join(map(_text_in, output_of(response))), list[ToolCall]()
     for item in calls_in(response):
-        name, id = of(item.get("name"), str, "name"), of(item.get("call_id"), str, "call_id")
         arguments = arguments_of(item)
         if arguments is None:
-            return Action(text, problem=f"Error: the arguments of {clip(name)} are not a JSON object.")
-        calls.append(ToolCall(name, arguments, id))
+            return Action(text, problem=f"Error: the arguments of {clip(item['name'])} are not a JSON object.")
+        calls.append(ToolCall(item["name"], arguments, item["call_id"]))
     if calls and (not tools or (len(calls) == 1 and calls[0].name == ors.say_of(tools))):
         return ors.action_of(tools, calls[0].name, dict(calls[0].arguments))
     return Action(text, tuple(calls))
@@ -138,7 +160,7 @@ def outputs_of(
         calls: calls of the model's response.
     """
     ids = [call["call_id"] for call in calls]
-    answers = {each["tool_call_id"]: text_of([each]) for each in messages if each.get("tool_call_id") in ids}
+    answers = {id: text_of(own) for id in ids if (own := [each for each in messages if each.get("tool_call_id") == id])}
     rest = text_of([each for each in messages if each.get("tool_call_id") not in answers]) or None
     for id in ids:
         if id not in answers:  # an observation that answers no call by its id answers the first one

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -38,6 +39,10 @@ WAIT = 600.0
 """Maximum seconds that a session waits for a place. Gym starts all rollouts at once and waits without limit."""
 INTERNAL = 500
 """Status for what an environment did, and not the client."""
+OBSERVED = re.compile(r"^ng-rollout/[^/]+/")
+"""Start of each path under release 0.7's observability: it names the rollout, which the cookie does here."""
+METRICS = 16
+"""Factor of the limit of a request for ``aggregate_metrics``, which sends one result per rollout, 400 bytes each."""
 HINT = f"for NeMo Gym, write `host: {nemo.USER}:TOKEN@HOST` in its configuration, with a token of this server"
 
 
@@ -66,12 +71,13 @@ class NemoRoutes:
         client = self._access.client({"x-api-key": nemo.password(request.headers) or ""})
         if client is None:
             return await _refused(request)
-        verb = request.path_params["path"]
+        verb = OBSERVED.sub("", request.path_params["path"])
         cookie = next(((name, request.cookies[name]) for name in (TOOLS, STEPS) if name in request.cookies), None)
         answer: Response | dict[str, Any] | str
         begins = verb == "seed_session" or (verb == "reset" and (cookie is None or cookie[0] == STEPS))
         try:
-            body = of(await read_json(request, self._config.frame), dict, "the body")
+            limit = self._config.frame * (METRICS if verb == "aggregate_metrics" else 1)
+            body = of(await read_json(request, limit), dict, "the body")
             if begins:
                 cookie, answer = await self._begin(client, request, verb, body)
             else:
@@ -102,6 +108,7 @@ class NemoRoutes:
                 await self._episodes.close(client.name, id)
             raise RequestError("the client closed the connection", code="lost") from None
         if verb == "seed_session":
+            self._episodes.find(client.name, id, self).awaited = True
             tools = nemo_mcp.access(self._tokens.of(id))
             ours = {"mcp": tools} if named is None else {"resources_session_id": named, "resources_tools": tools}
             return (TOOLS, id), ours

@@ -48,8 +48,10 @@ class Places:
         if self._fits(client):  # a waiter that fitted would have a place: see ``release``
             self._take(client)
             return
-        if wait <= 0 or len(self._waiting) >= self._most_waiting:
+        if wait <= 0:
             raise self._full(client)
+        if len(self._waiting) >= self._most_waiting:
+            raise self._full(client, f", and {self._most_waiting} episodes wait for one, the limit of `waiting`")
         waits()
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((client, mine))
@@ -99,10 +101,13 @@ class Places:
         if self.draining:
             raise _draining()
 
-    def _full(self, client: str) -> RequestError:
+    def _full(self, client: str, queue: str = "") -> RequestError:
         if self.load >= self.capacity:
-            return RequestError(f"the server is full: {self.load} of {self.capacity} places are in use", code="full")
-        return RequestError(f"this client has all of its {self._per_client} places; close an episode", code="full")
+            used = f"the server is full: {self.load} of {self.capacity} places are in use"
+            return RequestError(used + queue, code="full")
+        return RequestError(
+            f"this client has all of its {self._per_client} places{queue}; close an episode", code="full"
+        )
 
 
 def _draining() -> RequestError:

@@ -37,6 +37,8 @@ class ServedEpisode:
     earned: float = 0.0
     """Sum of the rewards so far."""
     over: bool = False
+    awaited: bool = False
+    """Whether its client still has to ask for its reward; no newer episode makes the server forget it before."""
     related: bool = False
     """Whether it has forks or is one: they may share a process, which no other episode gets."""
     parent: str = ""

@@ -33,7 +33,7 @@ class ServeConfig(Config):
     send_timeout: float = pydantic.Field(default=30.0, gt=0)
     """Seconds that a client has to read a frame; beyond them its connection is dropped."""
     frame: int = pydantic.Field(default=4 * 1024 * 1024, ge=1024)
-    """Maximum bytes of a request."""
+    """Maximum bytes of a request; sixteen times as many of NeMo Gym's ``aggregate_metrics``."""
     pending: int = pydantic.Field(default=256, ge=1)
     """Number of requests of one connection without an answer; beyond them nothing more is read from it. The same holds
     when they have four times ``frame`` bytes together. As many more may wait for a place; beyond them it is refused.

@@ -122,7 +122,7 @@ def test_splits_that_are_not_there_are_skipped_with_a_note(run: Run) -> None:
     words = ("eval", "turnwise/MazeFO-v0", "-p", "oracle", "-n", "2", "--no-report", "--out", "runs/maze", "--split")
     ran = run(*words, "train,dev,test_iid")
     assert ran.code == 0, ran.err
-    assert "has no dev, test_iid: not played" in ran.out
+    assert "has no dev, test_iid: skipped" in ran.out
     run(*words, "dev").refused("has no split dev", "train")
 
 

@@ -28,6 +28,7 @@ from turnwise.envs.messages import Action, ImagePart, Message, Observation, Text
 from turnwise.envs.remote.address import Address
 from turnwise.errors import UsageError
 from turnwise.service.environments import nemo, nemo_routes
+from turnwise.service.environments.latest import Latest
 from turnwise.tasks.spec import TaskSpec
 
 from .environment_servers import APPS, ID, OTHER, TOKEN, Raw, Tally, serving
@@ -105,6 +106,42 @@ def test_tools_act_as_in_process(client: httpx.Client) -> None:
     assert (verify(client).json()["reward"], info["success"]) == (reward, True)
 
 
+def test_an_ended_episode_is_kept_until_its_verify() -> None:
+    with serving(capacity=1) as server, http(server) as client:
+        server.episodes._ended = Latest(2)
+        sessions = []
+        for _ in range(4):
+            client.cookies.clear()
+            client.post("/seed_session", json=row())
+            client.post("/send_text", json={"text": "end"})
+            sessions.append(client.cookies["turnwise_session"])
+        for expected in ([200] * 4, [404, 404, 200, 200]):
+            found = []
+            for session in sessions:
+                client.cookies.clear()
+                client.cookies.set("turnwise_session", session)
+                found.append(verify(client, message("done")).status_code)
+            assert found == expected, "the first verify has its reward, and again the latest ones"
+
+
+def test_paths_of_gyms_observability(client: httpx.Client) -> None:
+    before = "/ng-rollout/0-0"
+    assert client.post(f"{before}/seed_session", json=row()).status_code == 200
+    assert client.post(f"{before}/send_text", json={"text": "add"}).text == "total 1"
+    verified = client.post(f"{before}/verify", json={**row(), "response": response()}).json()
+    assert (verified["reward"], verified["turns"]) == (0.25, 1)
+    client.cookies.clear()
+    assert client.post(f"{before}/reset", json=row()).json()["observation"] == "seed 4"
+    client.post(f"{before}/close", json={})
+
+
+def test_an_empty_field_of_a_row_is_absent(client: httpx.Client) -> None:
+    empty = {"env": None, "task": None, "split": "train", "index": 4}
+    begun = client.post("/reset", json={**row(), "turnwise": empty})
+    assert begun.json()["observation"] == "seed 4", begun.text
+    client.post("/close", json={})
+
+
 def test_names_of_other_routes_are_tools_in_a_session_of_tools(client: httpx.Client) -> None:
     client.post("/seed_session", json=row(env=APPS))
     for name in ("step", "reset", "close", "task", "mcp"):
@@ -152,11 +189,19 @@ def test_calls_of_a_step_get_their_outputs(client: httpx.Client) -> None:
     assert (first["call_id"], second["call_id"], both["observation"]) == ("c1", "c2", None)
     assert "wallet" in first["output"]
     assert "there is no tool 'nothing'" in second["output"]
-    wrong = {**called("docs_app", "c3"), "arguments": "{"}
-    (problem,) = step(client, wrong)["info"]["tool_outputs"]
-    assert problem == {"call_id": "c3", "output": "Error: the arguments of docs_app are not a JSON object."}
+    for given in ("{", '{"app": "\\ud800"}', '{"\\ud800": 1}', '{"app": NaN}'):
+        (problem,) = step(client, {**called("docs_app", "c3"), "arguments": given})["info"]["tool_outputs"]
+        assert problem == {"call_id": "c3", "output": "Error: the arguments of docs_app are not a JSON object."}
     (text,) = step(client, called("send_text", "c4", text="hello"))["info"]["tool_outputs"]
     assert "there is no tool" not in text["output"], "a call of the tool for texts is a text"
+    client.post("/close", json={})
+
+
+def test_calls_with_one_id_get_all_of_their_outputs(client: httpx.Client) -> None:
+    client.post("/reset", json=row(env=APPS))
+    (both,) = step(client, called("docs_app", "c1", app="wallet"), called("nothing", "c1"))["info"]["tool_outputs"]
+    first, second = both["output"].split("\n")
+    assert ("Log in to this app" in first, "there is no tool 'nothing'" in second) == (True, True)
     client.post("/close", json={})
 
 
@@ -224,6 +269,8 @@ ODD: list[Any] = [
     {"output": [{"type": "message", "content": [3]}]},
     {"output": [{"type": "message", "content": [{"type": "output_text"}]}]},
     {"output": [{"type": "function_call"}]},
+    {"output": [{"type": "function_call", "name": "f", "arguments": "{"}]},
+    {"output": [{**called("f"), "arguments": "{"}, {"type": "function_call", "name": "f", "arguments": "{}"}]},
     {"output": [{"type": "function_call", "name": "f", "call_id": "c", "arguments": {}}]},
     {"output": [{"type": "function_call", "name": "f", "arguments": "{"}]},
 ]
@@ -443,6 +490,14 @@ def test_a_full_server_lets_sessions_wait(server: Any, monkeypatch: pytest.Monke
         assert two.post("/seed_session", json=row()).status_code == 200, "the end of an episode frees its place"
 
 
+def test_sessions_beyond_the_queue_are_refused_at_once_and_hear_its_limit() -> None:
+    with serving(capacity=1, waiting=0) as server, http(server) as one, http(server) as two:
+        one.post("/seed_session", json=row())
+        refused = two.post("/seed_session", json=row())
+        assert (refused.status_code, "1 of 1 places" in refused.text, "`waiting`" in refused.text) == (503, True, True)
+        verify(one)
+
+
 def test_rows_of_the_command_play(server: Any, client: httpx.Client, tmp_path: Path) -> None:
     tw.connect(server.address, token=TOKEN)
     place = server.address.partition("://")[2]
@@ -484,6 +539,17 @@ def test_the_project_that_gyms_commands_start(server: Any, tmp_path: Path, monke
     assert 'host: "nemo@[::1]"' in (tmp_path / "open/resources_servers/turnwise/configs/turnwise.yaml").read_text()
 
 
+def test_rows_of_another_version_are_refused(server: Any, client: httpx.Client, tmp_path: Path) -> None:
+    for number, (words, status) in enumerate(((["env_kwargs.max_turns=7"], 409), ([], 200))):
+        out = tmp_path / f"{number}.jsonl"
+        export_nemo(APPS, words, out=out, n=1, split="dev", level="", seed=0, agent=Agent.SIMPLE)
+        for path in ("/seed_session", "/reset"):
+            client.cookies.clear()
+            begun = client.post(path, content=out.read_text())
+            assert (begun.status_code, "other arguments" in begun.text) == (status, status == 409), begun.text
+            client.post("/verify" if path == "/seed_session" else "/close", json={"response": response()})
+
+
 def test_a_session_without_requests_ends() -> None:
     with serving(capacity=1, idle=0.2) as server, http(server) as client:
         client.post("/seed_session", json=row())
@@ -503,13 +569,22 @@ def test_metrics_are_means_over_all_episodes_and_by_task() -> None:
     assert nemo.metrics_of([]) == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
 
 
+def test_metrics_may_have_the_rollouts_of_a_whole_run() -> None:
+    one = {"_ng_task_index": 0, "reward": 0.5, "turnwise": row()["turnwise"]}
+    with serving(frame=1024) as server, http(server) as client:
+        for number, status in ((100, 200), (300, 413)):
+            answer = client.post("/aggregate_metrics", json={"verify_responses": [one] * number})
+            assert answer.status_code == status, answer.text
+        assert client.post("/verify", json={"response": "x" * 1024}).status_code == 413, "as any other request"
+
+
 def test_rows_have_images_and_no_tool_that_hides_a_route() -> None:
     seen = Observation((Message("system", (TextPart("rules"),)), Message("tool", (TextPart("a"), ImagePart(b"x")))))
-    system, user = nemo.row_of(ID, TaskSpec("Tally"), seen, [])["responses_create_params"]["input"]
+    system, user = nemo.row_of(ID, "d", TaskSpec("Tally"), seen, [])["responses_create_params"]["input"]
     assert system == {"type": "message", "role": "system", "content": "rules"}
     assert [part["type"] for part in user["content"]] == ["input_text", "input_image"]
     with pytest.raises(UsageError, match="uses the path /verify itself"):
-        nemo.row_of(ID, TaskSpec("Tally"), seen, [{"name": "verify"}])
+        nemo.row_of(ID, "d", TaskSpec("Tally"), seen, [{"name": "verify"}])
 
 
 CLIENT = """

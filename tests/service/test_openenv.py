@@ -357,17 +357,23 @@ def test_mcp_refuses_what_it_cannot_do(server: Any) -> None:
         assert httpx.post(client.base_url.join("/mcp"), json={}, trust_env=False).status_code == 401
 
 
-def test_bytes_of_steps_that_wait_in_one_episode_are_bounded() -> None:
+@pytest.mark.parametrize("depth", [0, 120], ids=["flat", "nested"])
+def test_bytes_of_steps_that_wait_in_one_episode_are_bounded(depth: int) -> None:
+    given: Any = "x" * (1900 - 2 * depth)
+    for _ in range(depth):
+        given = [given]
+    action = {"tool_calls": [{"name": "f", "arguments": {"x": given}}]} if depth else {"text": given}
     with serving([ID], capacity=1, frame=2048) as server, http(server) as client, ThreadPoolExecutor(8) as beside:
         id = client.post("/reset", json={"seed": 1}).json()["metadata"]["episode_id"]
         Tally.released.clear()
         waiting = beside.submit(client.post, "/step", json={"episode_id": id, "action": {"text": "wait"}})
         while not server.episodes._open[id].calls:
             time.sleep(0.01)
-        action = {"text": "x" * 1900}
         steps = [beside.submit(client.post, "/step", json={"episode_id": id, "action": action}) for _ in range(6)]
         try:
+            end = time.monotonic() + 20
             while sum(step.done() for step in steps) < 2:  # 8,192 bytes may wait: four of the six
+                assert time.monotonic() < end, "more of them wait"
                 time.sleep(0.01)
         finally:
             Tally.released.set()
