@@ -288,12 +288,12 @@ def test_mcp_lists_and_calls_tools_in_an_episode_of_its_own(server: Any) -> None
         assert (gone["code"], "no such episode" in gone["message"]) == (-32602, True)
 
 
-def test_mcps_own_session_is_an_episode(server: Any) -> None:
+def test_mcps_own_session_is_an_episode() -> None:
     env = tw.make(APPS)
     first, _ = env.reset(options={"task": env.tasks().spec(4, split="dev")})
     path = f"/openenv/{APPS}/mcp?seed=4&split=dev"
     hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-03-26"}}
-    with http(server) as client:
+    with serving([ID, APPS]) as server, http(server) as client:
         begun = client.post(path, json=hello)
         result = begun.json()["result"]
         assert (result["protocolVersion"], result["serverInfo"]["name"]) == ("2025-03-26", APPS)

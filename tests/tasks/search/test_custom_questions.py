@@ -196,7 +196,7 @@ def test_a_question_is_played_once_unless_levels_are_named(tmp_path: Path) -> No
     made = family(tmp_path, [{**GOOD, "split": "test_iid"}])
     sample = sample_tasks(made, 100)
     assert [task.level for task in sample.tasks] == [3]
-    assert "there are 1" in sample.notes[0]
+    assert "there are only 1" in sample.notes[0]
     assert [task.level for task in sample_tasks(made, 100, levels=[1, 5]).tasks] == [1, 5]
     assert TaskSampler(made, split="test_iid").levels == (3,)
     assert made.spec(0, split="test_iid").level == 3
