@@ -34,25 +34,38 @@ ENGINES = ("local", "ray")
 WINDOWS = 3
 """Parts of a curve that are compared one by one."""
 SHARED: dict[str, Any] = {
-    "env": "turnwise/Maze-v0",
-    "levels": [1],
     "agent.context": "last:1:bare",
     "agent.max_tokens": 4,
+    "eval.every": 0,
     "threads": 1,
     "progress": False,
     "tracking.to": [],
 }
-CLONING: dict[str, Any] = {
-    "steps": 150,
-    "batch": 128,
-    "demonstrations.count": 400,
-    "demonstrations.skills": [0.35],
-    "nano.size": "0.1M",
-    "eval.split": "dev",
-    "eval.episodes": 2,
-    "eval.every": 0,
+ENVS: dict[str, dict[str, Any]] = {
+    "loop": {"env": "turnwise/Maze-v0", "levels": [1], "eval.split": "dev"},
+    "archer": {
+        "env": "turnwise/MazeMedium-v0",
+        "episodes.env_kwargs.rewards": "success",
+        "episodes.env_kwargs.max_turns": 12,
+        "eval.split": "train",
+    },
 }
-TRAIN: dict[str, Any] = {"eval.split": "dev", "eval.episodes": 100, "eval.every": 0, "keep_episodes": "none"}
+"""Environment of both engines and of the clone that they start from, by algorithm."""
+CLONING: dict[str, dict[str, Any]] = {
+    "loop": {"steps": 150, "batch": 128, "demonstrations.count": 400, "demonstrations.skills": [0.35]},
+    "archer": {
+        "steps": 200,
+        "batch": 64,
+        "optimizer.lr": 5e-3,
+        "optimizer.schedule": "linear",
+        "optimizer.warmup": 10,
+        "demonstrations.count": 500,
+        "demonstrations.skills": [0.45, 0.55],
+        "demonstrations.habits": 0.25,
+    },
+}
+CLONE: dict[str, Any] = {"nano.size": "0.1M", "eval.episodes": 2}
+TRAIN: dict[str, Any] = {"eval.episodes": 100, "keep_episodes": "none"}
 OWN: dict[str, dict[str, Any]] = {
     "loop": {
         "steps": 18,
@@ -64,14 +77,24 @@ OWN: dict[str, dict[str, Any]] = {
         "optimizer.lr": 1e-3,
         "episodes.env_kwargs.rewards": "success",
     },
+    # As archer-demos of the study archer-medium: the critic learns from the demonstrations of the clone first.
     "archer": {
-        "steps": 14,
-        "episodes_per_step": 24,
-        "critic_steps": 10,
-        "actor_steps": 8,
-        "batch": 64,
-        "warmup": 2,
-        "optimizer.lr": 3e-4,
+        "steps": 12,
+        "episodes_per_step": 10,
+        "critic_steps": 40,
+        "actor_steps": 12,
+        "batch": 128,
+        "utterances": 4,
+        "centered": "state",
+        "warmup": 1,
+        "fresh_per_state": 16,
+        "merge_equal": True,
+        "critic_pretraining.updates": 200,
+        "critic_pretraining.critic": "iql",
+        "critic_pretraining.keep": True,
+        "agent.max_batch": 256,
+        "episodes.concurrency": 256,
+        "optimizer.lr": 1e-4,
         "critic_model.optimizer.lr": 1e-3,
     },
 }
@@ -138,18 +161,20 @@ def run(out: Path, until: float) -> None:
     try:
         for seed in range(max(SEEDS.values())):
             for algorithm in (name for name, seeds in SEEDS.items() if seed < seeds):
-                clone = out / f"bc-{seed}"
+                clone, shared = out / f"bc-{algorithm}-{seed}", {**ENVS[algorithm], "seed": seed}
                 for engine in ENGINES:
                     if (algorithm, seed, engine) in lines():
                         continue
                     if time.time() > until:
                         return
                     if not (clone / "model" / "config.json").exists():
-                        trained("bc", clone, CLONING | {"seed": seed})
-                    how = {"rollouts.engine": engine}
+                        trained("bc", clone, {**CLONE, **shared, **CLONING[algorithm]})
+                    how: dict[str, Any] = {"rollouts.engine": engine}
+                    if algorithm == "archer":
+                        how["demonstrations.store"] = str(clone / "demonstrations")
                     if engine == "ray":
                         how |= {"rollouts.address": cluster.address, "rollouts.workers": 2}
-                    settings = {**TRAIN, **OWN[algorithm], "model": str(clone / "model"), "seed": seed, **how}
+                    settings = {**TRAIN, **shared, **OWN[algorithm], "model": str(clone / "model"), **how}
                     folder = out / f"{algorithm}-{seed}-{engine}"
                     seconds = trained(algorithm, folder, settings)
                     played, final = curve(folder)

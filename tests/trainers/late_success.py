@@ -8,12 +8,9 @@ from typing import Any
 import turnwise as tw
 from turnwise.envs.games.maze import MazeU
 
-NEARER = 2
-"""Number of moves that must each lead nearer to the goal."""
-
 
 class LateSuccess(MazeU):
-    """Ends with the first move that leads no nearer to the goal, and succeeds with the second one that does.
+    """Ends with the first move, and succeeds if it leads nearer to the goal.
 
     Args:
         seconds: time that a success takes; a failure takes none.
@@ -25,10 +22,8 @@ class LateSuccess(MazeU):
 
     async def act(self, action: tw.Action) -> tw.Step:  # type: ignore[override]  # a maze answers at once
         before = self.maze.distance[self.cell]
-        moved = super().act(action)
+        super().act(action)
         if self.maze.distance[self.cell] >= before:
             return tw.failure("That was no way.")
-        if not moved.terminated and self.turn < NEARER:
-            return moved
         await asyncio.sleep(self.seconds)
         return tw.success("You are near.", 1.0)
