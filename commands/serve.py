@@ -120,7 +120,8 @@ async def _serve(server: EnvironmentServer, made: list[str]) -> None:
             typer.echo(f"{TOKEN}={token}")
         remark().print(f"{server.config.capacity} episodes at a time; Ctrl-C stops the server", markup=False)
         await stop.wait()
-        remark().print(f"waiting for {server.episodes.places.load} episodes; Ctrl-C again ends them", markup=False)
+        count = server.episodes.places.load
+        remark().print(f"waiting for {count} episode{'s' * (count != 1)}; Ctrl-C again ends them", markup=False)
         draining = asyncio.ensure_future(server.drain())
         ending = asyncio.ensure_future(at_once.wait())
         await asyncio.wait((draining, ending), return_when=asyncio.FIRST_COMPLETED)

@@ -240,7 +240,9 @@ def _refuse_missing_oracle(env: TurnEnv, config: EvalConfig) -> None:
     asks = config.policy.partition(":")[0] in ("oracle", "mixed")
     if asks and not env.has_oracle:
         wire: Wire | None = getattr(env, "wire", None)
-        reason = (wire.no_oracle if wire else "") or env.contract.exempt.get("oracle_solves", "")
+        if wire and wire.no_oracle:
+            raise UsageError(f"{config.env}: {wire.no_oracle}; or choose another policy")
+        reason = env.contract.exempt.get("oracle_solves", "")
         raise UsageError(f"{config.env} has no oracle{f' ({reason})' if reason else ''}; choose another policy")
 
 

@@ -83,7 +83,7 @@ def test_eval_plays_a_served_file_and_sigterm_drains(
     assert process.wait(30) == 0
     error = process.stderr.read()
     assert "Traceback" not in error
-    assert "waiting for 1 episodes" in error
+    assert "waiting for 1 episode;" in error
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_a_client_without_the_operators_key_does_not_ask_the_oracle(
     assert all("operator's key" in verdict.reason for verdict in verdicts.values())
     assert not tw.make(address(server, Password)).has_oracle
     config = EvalConfig(env=address(server, Password), policy="oracle", n=1)
-    with pytest.raises(UsageError, match=r"Password-v0 has no oracle \(the oracle needs the operator's key"):
+    with pytest.raises(UsageError, match=r"Password-v0: the oracle needs the operator's key"):
         run_evaluation(config, agent_from("oracle"), store=tmp_path / "store")
 
 
