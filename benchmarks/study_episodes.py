@@ -14,7 +14,7 @@ EQUAL = 1.05
 """Ratio of episode budgets up to which they count as equal."""
 
 
-def budget_table(rows: Sequence[Row]) -> list[str]:
+def budget_table(study: Study, rows: Sequence[Row]) -> list[str]:
     """If online learners played different numbers of episodes, their returns after the smallest of these numbers."""
     budgets = {
         row.name: statistics.fmean(line["episodes"] for line in row.lines) for row in rows if row.lines and online(row)
@@ -29,10 +29,11 @@ def budget_table(rows: Sequence[Row]) -> list[str]:
         f"| learner | episodes in all | return after {least:,.0f} |",
         "|---|---|---|",
     ]
+    ends = (study.scale.min, study.scale.max) if study.scale.hard else ()
     for row in rows:
         if row.name in budgets:
             found = [value for trace in row.traces if (value := value_at(trace, least)) is not None]
-            cell = spread(over_seeds(found), 2) if found else "–"
+            cell = spread(over_seeds(found, *ends), 2) if found else "–"
             lines.append(f"| {row.name} | {budgets[row.name]:,.0f} | {cell} |")
     return lines
 

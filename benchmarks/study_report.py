@@ -221,7 +221,7 @@ def write_report(
         *score_table(study, rows, dataset),
     ]
     lines += _part(reading_line(rows).splitlines())
-    lines += _part(budget_table(rows))
+    lines += _part(budget_table(study, rows))
     lines += _part(improvement_line(study, rows).splitlines())
     if study.sweep is not None:
         seeds = f"{plan.SWEEP_SEED} … {plan.SWEEP_SEED + study.sweep.seeds - 1}"

@@ -208,12 +208,17 @@ def test_unequal_budgets_are_named_and_compared_at_the_smallest(tables: Any) -> 
     slow = row("ppo", 1920.0, [(0.0, -9.0), (640.0, -6.0), (1280.0, -3.0), (1920.0, -3.0)])
     fast = row("archer", 1280.0, [(0.0, -9.0), (640.0, -8.0), (1280.0, -7.0)])
     offline = row("bc", 0.0, [(0.0, -9.0)])
-    text = "\n".join(tables.budget_table([offline, slow, fast]))
+    config = importlib.import_module("study_config")
+    study, bounded = config.load_study("wordle-small"), config.load_study("archer-house")
+    text = "\n".join(tables.budget_table(study, [offline, slow, fast]))
     assert "Unequal budgets" in text
     assert "| ppo | 1,920 | -4.50 (-4.50 … -4.50) |" in text, "the mean of the evaluations at 640 and 1,280"
     assert "| archer | 1,280 | -7.50 (-7.50 … -7.50) |" in text
     assert "bc" not in text
-    assert tables.budget_table([offline, slow, row("loop", 1900.0, slow.traces[0])]) == []
+    assert tables.budget_table(study, [offline, slow, row("loop", 1900.0, slow.traces[0])]) == []
+    uneven = tuple(((0.0, share), (60.0, share), (120.0, share)) for share in (0.2, 1.0, 1.0, 1.0, 1.0))
+    shares = [replace(row("ppo", 240.0, []), traces=uneven), row("loop", 120.0, [(120.0, 0.5)])]
+    assert "| ppo | 240 | 0.84 (0.40 … 1.00) |" in tables.budget_table(bounded, shares), "no share is above 1"
 
 
 def test_what_was_measured_is_printed_and_not_what_was_asked_for() -> None:
