@@ -566,6 +566,8 @@ def test_metrics_are_means_over_all_episodes_and_by_task() -> None:
     assert [each["mean/reward"] for each in metrics["group_level_metrics"]] == [0.25, 1.0]
     unknown = [{"reward": 0.0, "mask_sample": True}, {"reward": 1.0, "mask_sample": False}]
     assert nemo.metrics_of(unknown)["key_metrics"] == {"mean/reward": 1.0}, "a masked sample has no reward"
+    odd = [{"_ng_task_index": None, "reward": x} for x in (0.5, 10**400, float("inf"), float("nan"))]
+    assert nemo.metrics_of(odd)["group_level_metrics"] == [{"_ng_task_index": 0, "mean/reward": 0.5}]
     assert nemo.metrics_of([]) == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
 
 
