@@ -29,6 +29,7 @@ from turnwise.envs.remote.address import Address
 from turnwise.errors import UsageError
 from turnwise.service.environments import nemo, nemo_routes
 from turnwise.service.environments.latest import Latest
+from turnwise.service.incoming import read_json
 from turnwise.tasks.spec import TaskSpec
 
 from .environment_servers import APPS, ID, OTHER, TOKEN, Raw, Tally, serving
@@ -366,6 +367,22 @@ def test_a_header_of_mcp_opens_its_session_alone(server: Any, client: httpx.Clie
     assert verify(client).json()["turns"] == 1
     client.cookies.set("turnwise_session", first[:32])
     assert verify(client).json()["turns"] == 1
+
+
+def test_a_session_that_is_closed_while_a_request_over_mcp_arrives_is_gone(
+    server: Any, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = client.post("/seed_session", json=row()).json()["mcp"]
+    id = client.cookies["turnwise_session"]
+
+    async def read(request: Any, limit: int) -> Any:
+        body = await read_json(request, limit)
+        await server.episodes.close(server.episodes.owner(id), id)
+        return body
+
+    monkeypatch.setattr(nemo_routes, "read_json", read)
+    gone = rpc(server, access, "tools/list")
+    assert (gone.status_code, "no such episode" in gone.json()["detail"]) == (401, True)
 
 
 def answered(call_id: str, output: str) -> dict[str, Any]:
