@@ -150,7 +150,7 @@ def options(body: Any, known: Iterable[str], *, many_calls: bool = False) -> dic
     Args:
         body: JSON of the request.
         known: names of the parameters, beside those without an effect.
-        many_calls: whether clients of this API read several calls in one answer, whatever they request.
+        many_calls: whether the client reads several calls in one answer, whatever it requests.
 
     Raises:
         RequestError: one is unknown, or would filter or reshape the distribution.

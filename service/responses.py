@@ -81,7 +81,8 @@ class Responses:
             RequestError: something in it is wrong or unsupported.
         """
         # Codex has sent parallel_tool_calls = false for models that it does not know, and runs several calls in turn.
-        given = options(body, KNOWN, many_calls=True)
+        codex = isinstance(body, dict) and body.get("client_metadata") is not None
+        given = options(body, KNOWN, many_calls=codex)
         previous = given.get("previous_response_id")
         if previous is not None and previous not in self._before:
             raise RequestError(

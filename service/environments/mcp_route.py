@@ -79,6 +79,8 @@ class McpRoute:
         if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or "method" not in request:
             return _error(None, INVALID_REQUEST, "a request has jsonrpc 2.0, a method, params and an id")
         id, method = request.get("id"), str(request["method"])
+        if "id" not in request and method in STARTS:
+            return None  # without an answer, no client could name the episode
         try:
             params = of(request.get("params") or {}, dict, "params")
             result = await self._result(method, params)

@@ -7,6 +7,7 @@ user ``nemo`` and the token stand in front of the host in Gym's configuration.
 from __future__ import annotations
 
 import base64
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -188,7 +189,7 @@ def metrics_of(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     tasks: dict[Any, list[Mapping[str, Any]]] = {}
     responses = [each for each in responses if not each.get("mask_sample")]
     for each in responses:
-        tasks.setdefault(of(each.get("_ng_task_index", 0), int, "_ng_task_index"), []).append(each)
+        tasks.setdefault(of(each.get("_ng_task_index") or 0, int, "_ng_task_index"), []).append(each)
     groups = [{"_ng_task_index": index, **_means(tasks[index])} for index in sorted(tasks)]
     means = _means(responses)
     return {"group_level_metrics": groups, "agent_metrics": means, "key_metrics": means}
@@ -197,9 +198,17 @@ def metrics_of(responses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _means(responses: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for key in ("reward", "success"):
-        values = [float(each[key]) for each in responses if isinstance(each.get(key), int | float)]
+        values = [value for each in responses if (value := _finite(each.get(key))) is not None]
         found |= {f"mean/{key}": statistics.fmean(values)} if values else {}
     return found
+
+
+def _finite(value: Any) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:  # an integer beyond 1e308
+        return None
+    return number if math.isfinite(number) else None
 
 
 def output_of(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:

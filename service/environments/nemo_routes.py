@@ -217,9 +217,9 @@ class NemoRoutes:
             )
         try:
             body = await read_json(request, self._config.frame)
-        except RequestError as error:
-            return JSONResponse({"detail": str(error)}, error.status)
-        session = self._episodes.find(client, id, self)
+            session = self._episodes.find(client, id, self)
+        except RequestError as error:  # the session may have been closed while the body arrived
+            return JSONResponse({"detail": str(error)}, 401 if error.code == "lost" else error.status)
         tools = nemo_mcp.SessionTools(Client(client, operator=False), session, self._episodes, self._release)
         answer = await tools.answer(body)
         return Response(status_code=202) if answer is None else _json(answer)

@@ -29,6 +29,7 @@ from turnwise.envs.remote.address import Address
 from turnwise.errors import UsageError
 from turnwise.service.environments import nemo, nemo_routes
 from turnwise.service.environments.latest import Latest
+from turnwise.service.incoming import read_json
 from turnwise.tasks.spec import TaskSpec
 
 from .environment_servers import APPS, ID, OTHER, TOKEN, Raw, Tally, serving
@@ -368,6 +369,22 @@ def test_a_header_of_mcp_opens_its_session_alone(server: Any, client: httpx.Clie
     assert verify(client).json()["turns"] == 1
 
 
+def test_a_session_that_is_closed_while_a_request_over_mcp_arrives_is_gone(
+    server: Any, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = client.post("/seed_session", json=row()).json()["mcp"]
+    id = client.cookies["turnwise_session"]
+
+    async def read(request: Any, limit: int) -> Any:
+        body = await read_json(request, limit)
+        await server.episodes.close(server.episodes.owner(id), id)
+        return body
+
+    monkeypatch.setattr(nemo_routes, "read_json", read)
+    gone = rpc(server, access, "tools/list")
+    assert (gone.status_code, "no such episode" in gone.json()["detail"]) == (401, True)
+
+
 def answered(call_id: str, output: str) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": output}
 
@@ -566,6 +583,8 @@ def test_metrics_are_means_over_all_episodes_and_by_task() -> None:
     assert [each["mean/reward"] for each in metrics["group_level_metrics"]] == [0.25, 1.0]
     unknown = [{"reward": 0.0, "mask_sample": True}, {"reward": 1.0, "mask_sample": False}]
     assert nemo.metrics_of(unknown)["key_metrics"] == {"mean/reward": 1.0}, "a masked sample has no reward"
+    odd = [{"_ng_task_index": None, "reward": x} for x in (0.5, 10**400, float("inf"), float("nan"))]
+    assert nemo.metrics_of(odd)["group_level_metrics"] == [{"_ng_task_index": 0, "mean/reward": 0.5}]
     assert nemo.metrics_of([]) == {"group_level_metrics": [], "agent_metrics": {}, "key_metrics": {}}
 
 

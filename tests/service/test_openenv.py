@@ -344,6 +344,9 @@ def test_mcp_refuses_what_it_cannot_do(server: Any) -> None:
         assert (alone["code"], "openenv/session/create" in alone["message"]) == (-32602, True)
         assert rpc(client, "openenv/session/create", seed="x")["error"]["code"] == -32602
         assert client.post(path, json={"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
+        for method in ("initialize", "openenv/session/create"):
+            assert client.post(path, json={"jsonrpc": "2.0", "method": method}).status_code == 202
+            assert server.episodes.places.load == 0, "nobody could play it"
         assert client.post("/openenv/none/mcp", json={}).status_code == 404
         assert client.post(path, content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
         other = rpc(client, "openenv/session/create", path="/mcp")["result"]["session_id"]
