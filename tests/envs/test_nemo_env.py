@@ -23,7 +23,7 @@ from turnwise.envs.certify.over_the_wire import NEMO
 from turnwise.envs.certify.report import UNASKED
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.envs.remote.address import nemo_place, token_variable
-from turnwise.errors import EnvironmentFailedError, InfrastructureError, UsageError
+from turnwise.errors import EnvironmentFailedError, InfrastructureError, TaskError, UsageError
 from turnwise.verdicts import Status
 
 from ..service.environment_servers import APPS, ID, TOKEN, serving
@@ -145,6 +145,19 @@ def test_what_cannot_be_played_is_refused(sums: str, tmp_path: Path) -> None:
         tw.make(other_id.replace("openenv", "nemo"), rows=ROWS)
     assert str(nemo_place("nemo+tls://h")) == "wss://h:443"
     assert token_variable("nemo://h:1") == {}
+
+
+def test_rows_are_one_split_of_lines_with_any_character(sums: str, tmp_path: Path) -> None:
+    text, rows = "a\u2028b\x85c", tmp_path / "rows.jsonl"
+    row = {"responses_create_params": {"input": text}}
+    rows.write_text(f"{json.dumps(row, ensure_ascii=False)}\n\n{json.dumps(ROWS[0])}\n", encoding="utf-8")
+    env = tw.make(sums, rows=rows)
+    assert env.reset(seed=0)[0].text == text
+    family = env.get_wrapper_attr("tasks")()
+    assert (family.splits, family.seeds) == (("train",), 2)
+    with pytest.raises(TaskError, match="has no split 'dev'"):
+        family.spec(0, split="dev")
+    env.close()
 
 
 def test_a_server_out_of_reach_is_an_infrastructure_failure() -> None:
