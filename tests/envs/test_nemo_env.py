@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, HTTPException
 
 import turnwise as tw
 from turnwise.cli import main
@@ -158,6 +159,51 @@ def test_rows_are_one_split_of_lines_with_any_character(sums: str, tmp_path: Pat
     with pytest.raises(TaskError, match="has no split 'dev'"):
         family.spec(0, split="dev")
     env.close()
+
+
+class Refuses(Sums):
+    """Answers one route with a status and a reason."""
+
+    def __init__(self, path: str, status: int, reason: str = "no") -> None:
+        super().__init__()
+        self.answer = path, status, reason
+
+    def routes(self, app: FastAPI) -> None:
+        path, status, reason = self.answer
+
+        @app.post(path)
+        def refuse() -> None:
+            raise HTTPException(status, reason)
+
+        super().routes(app)
+
+
+GONE = "there is no such episode here (it was closed, or the server restarted)"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason", "kind"),
+    [
+        ("/seed_session", 409, "no", UsageError),
+        ("/seed_session", 429, "no", EnvironmentFailedError),
+        ("/add", 404, GONE, EnvironmentFailedError),
+        ("/add", 429, "no", EnvironmentFailedError),
+        ("/add", 404, "no such file", None),
+        ("/verify", 404, GONE, EnvironmentFailedError),
+        ("/verify", 422, "no", EnvironmentFailedError),
+    ],
+)
+def test_only_a_refused_row_is_the_users_fault(
+    path: str, status: int, reason: str, kind: type[Exception] | None
+) -> None:
+    with gym(Refuses(path, status, reason)) as id:
+        env = tw.make(id, rows=ROWS)
+        with contextlib.nullcontext() if kind is None else pytest.raises(kind, match=f"HTTP {status}"):
+            env.reset(seed=0)
+            answer = env.step(add(1))[0].text
+            env.step("done")
+        assert kind or "no such file" in answer, "the model reads a tool's own refusal"
+        env.close()
 
 
 def test_a_server_out_of_reach_is_an_infrastructure_failure() -> None:
