@@ -161,6 +161,20 @@ def test_rows_are_one_split_of_lines_with_any_character(sums: str, tmp_path: Pat
     env.close()
 
 
+def test_a_row_offers_its_own_tools_and_no_verdict(sums: str) -> None:
+    other = {"responses_create_params": {"input": "x", "tools": [servers.ADD | {"name": "seed"}]}}
+    claims = {"success": True, "mask_sample": True, "failure_reason": "none", "reward": 1.0}
+    env = tw.make(sums, rows=[ROWS[0] | claims, other | {"target": 0}])
+    env.reset(seed=1)
+    assert [tool.name for tool in env.tools] == ["seed"]
+    assert "there is no tool 'add'. You have: seed." in env.step(add(1))[0].text
+    env.reset(seed=0)
+    assert [tool.name for tool in env.tools] == ["add"]
+    _, reward, *_, info = env.step("done")
+    assert (reward, info["success"]) == (0.0, False)
+    env.close()
+
+
 class Refuses(Sums):
     """Answers one route with a status and a reason."""
 
