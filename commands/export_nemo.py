@@ -20,9 +20,10 @@ from ..service.environments import nemo, ors
 from ..service.environments.catalog import served_digest
 from ..tasks.spec import TaskSpec
 from .completion import environment_ids
-from .nemo_project import write_project
+from .nemo_project import TOKEN, write_project
 from .new_file import new_file
 from .task_export import print_written, task_settings
+from .terminal import remark
 
 
 class Agent(StrEnum):
@@ -94,6 +95,9 @@ def export_nemo(
     finally:
         made.close()
     print_written(sample, out)
+    if project is not None and remote_id(id)[0].token:
+        hint = f"Gym's commands need the token of that server, without its host: export {TOKEN}=TOKEN"
+        remark().print(hint, markup=False)
 
 
 def _row(env: TurnEnv, id: str, digest: str, task: TaskSpec, agent: Agent) -> dict[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..envs.remote.address import TOKEN, Address
+from ..envs.remote.address import Address
 from ..errors import UsageError
 from ..service.environments import nemo
 
@@ -18,6 +18,8 @@ CONFIG = FOLDER / "configs" / f"{nemo.SERVER}.yaml"
 """File for ``gym env start --config``."""
 AGENT = f"{nemo.SERVER}_agent"
 """Name of the agent in the configuration."""
+TOKEN = "TURNWISE_GYM_TOKEN"
+"""Environment variable with the token of this server alone: Gym sends it whole, and ours may name several servers."""
 FILES = {
     FOLDER / "requirements.txt": "# This server runs elsewhere: it needs no packages here.\n",
     FOLDER / "app.py": '''\

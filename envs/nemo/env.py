@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,13 +24,15 @@ from ..remote.wire import Wire
 from ..sampling import random_arguments
 from ..step import OUT_OF_TURNS, Step
 from ..tools import Tool
-from .rows import Row, RowFamily, Rows, all_tools, first_messages, read_rows
+from .rows import Row, RowFamily, Rows, all_tools, first_messages, read_rows, row_tools
 from .session import NemoSession
 
 Agent = Literal["auto", "simple_agent", "gymnasium_agent"]
 MAX_CALLS = 16
 """Maximum number of calls of one message; the rest is refused."""
 OVER = "The episode is over."
+VERDICT = re.compile("success|reward|mask_sample|failure_.*")
+"""Fields of a verdict. A row's own are not sent, since a server returns the row with its verdict."""
 
 
 class NemoGymEnv(TurnEnv[Row]):
@@ -79,7 +82,7 @@ class NemoGymEnv(TurnEnv[Row]):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """The tools that the rows offer."""
+        """The tools that the row of the episode offers; those of all rows before the first episode."""
         return self._tools
 
     @property
@@ -102,6 +105,7 @@ class NemoGymEnv(TurnEnv[Row]):
             raise ContractError("this environment is closed; make another one")
         await LOOP.run(self._end())
         self._row, self._output = task.fields, []
+        self._tools = row_tools(task)
         self._session.renew()
         first = first_messages(task)
         begun = await LOOP.run(self._session.post("/reset" if self._steps else "/seed_session", self._row))
@@ -165,7 +169,8 @@ class NemoGymEnv(TurnEnv[Row]):
 
     async def _verified(self, observation: Observation) -> Step:
         """End the episode by the server's verdict."""
-        body = self._row | {"response": _response(self._output)}
+        row = {name: value for name, value in self._row.items() if not VERDICT.fullmatch(name)}
+        body = row | {"response": _response(self._output)}
         verdict = await LOOP.run(self._session.post("/verify", body))
         if verdict.get("mask_sample"):
             raise EnvironmentFailedError(f"the server could not verify: {verdict.get('failure_reason')!s:.500}")

@@ -12,7 +12,7 @@ from typing import Any
 from ...errors import UsageError
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
-from ...tasks.spec import TaskSpec
+from ...tasks.spec import Split, TaskSpec
 from ..messages import Message, Role, message
 from ..openenv.forms import tools_of
 from ..tools import Tool
@@ -49,6 +49,7 @@ class RowFamily(TaskFamily[Row]):
     """
 
     name = "NemoGym"
+    splits = (Split.TRAIN,)  # a dataset is one split; all splits would be the same rows
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows, self.seeds = tuple(rows), len(rows)
@@ -74,7 +75,7 @@ def read_rows(rows: Rows) -> list[Row]:
     """
     if isinstance(rows, str | Path):
         try:
-            lines = Path(rows).read_text(encoding="utf-8").splitlines()
+            lines = Path(rows).read_text(encoding="utf-8").split("\n")  # JSON may contain U+2028 and U+0085
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read the rows: {error}") from None
         found = [(f"{rows}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,12 @@ SECONDS = 300.0
 """Seconds for one request; a verification may wait for a judge."""
 LONGEST = 500
 """Maximum characters of a server's reason in an error."""
+BEGINS = ("/seed_session", "/reset")
+"""Paths that read a row first, so that a refusal is the row's fault."""
+REFUSED = (400, 409, 422)
+"""Statuses by which a server refuses a row."""
+LOST = re.compile(r"\b(no such|unknown|expired) session\b|\bno such episode here\b|\bsession (was )?not found\b", re.I)
+"""Reason of a server that answers 404 because it no longer has the session; a tool has other words for its 404."""
 
 
 class NemoSession:
@@ -45,22 +52,28 @@ class NemoSession:
         """Call a tool; return the text of its answer, and whether the server carried the call out.
 
         Raises:
-            EnvironmentFailedError: the server failed.
+            EnvironmentFailedError: the server failed, is too busy, or lost the session.
             EnvironmentDiedError: the connection broke.
         """
-        answer = await self._answer("POST", f"/{name}", dict(arguments))
+        path = f"/{name}"
+        answer = await self._answer("POST", path, dict(arguments))
+        status = answer.status_code
+        if status in (408, 429) or (status == httpx.codes.NOT_FOUND and LOST.search(answer.text)):
+            raise self._failed(path, answer)
         return answer.text, answer.is_success
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request of the protocol, and return its answer.
 
         Raises:
-            UsageError: the server refuses the request.
-            EnvironmentFailedError: it failed, or the answer is not a JSON object.
+            UsageError: the server refuses the row with which a session begins.
+            EnvironmentFailedError: it failed, refuses a later request, or the answer is not a JSON object.
             EnvironmentDiedError: the connection broke.
         """
         answer = await self._answer("POST", path, dict(body))
         if not answer.is_success:
+            if path not in BEGINS or answer.status_code not in REFUSED:
+                raise self._failed(path, answer)
             raise UsageError(f"{self._address}{path} refuses the row (HTTP {answer.status_code}): {_reason(answer)}")
         try:
             found = answer.json()
@@ -98,8 +111,11 @@ class NemoSession:
         if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise UsageError(f"{self._address} refused the token; {self._address.token_hint}")
         if answer.is_server_error:
-            raise EnvironmentFailedError(f"{self._address}{path} failed (HTTP {answer.status_code}): {_reason(answer)}")
+            raise self._failed(path, answer)
         return answer
+
+    def _failed(self, path: str, answer: httpx.Response) -> EnvironmentFailedError:
+        return EnvironmentFailedError(f"{self._address}{path} failed (HTTP {answer.status_code}): {_reason(answer)}")
 
 
 def _reason(answer: httpx.Response) -> str:

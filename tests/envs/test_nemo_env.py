@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, HTTPException
 
 import turnwise as tw
 from turnwise.cli import main
@@ -23,7 +24,7 @@ from turnwise.envs.certify.over_the_wire import NEMO
 from turnwise.envs.certify.report import UNASKED
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.envs.remote.address import nemo_place, token_variable
-from turnwise.errors import EnvironmentFailedError, InfrastructureError, UsageError
+from turnwise.errors import EnvironmentFailedError, InfrastructureError, TaskError, UsageError
 from turnwise.verdicts import Status
 
 from ..service.environment_servers import APPS, ID, TOKEN, serving
@@ -145,6 +146,78 @@ def test_what_cannot_be_played_is_refused(sums: str, tmp_path: Path) -> None:
         tw.make(other_id.replace("openenv", "nemo"), rows=ROWS)
     assert str(nemo_place("nemo+tls://h")) == "wss://h:443"
     assert token_variable("nemo://h:1") == {}
+
+
+def test_rows_are_one_split_of_lines_with_any_character(sums: str, tmp_path: Path) -> None:
+    text, rows = "a\u2028b\x85c", tmp_path / "rows.jsonl"
+    row = {"responses_create_params": {"input": text}}
+    rows.write_text(f"{json.dumps(row, ensure_ascii=False)}\n\n{json.dumps(ROWS[0])}\n", encoding="utf-8")
+    env = tw.make(sums, rows=rows)
+    assert env.reset(seed=0)[0].text == text
+    family = env.get_wrapper_attr("tasks")()
+    assert (family.splits, family.seeds) == (("train",), 2)
+    with pytest.raises(TaskError, match="has no split 'dev'"):
+        family.spec(0, split="dev")
+    env.close()
+
+
+def test_a_row_offers_its_own_tools_and_no_verdict(sums: str) -> None:
+    other = {"responses_create_params": {"input": "x", "tools": [servers.ADD | {"name": "seed"}]}}
+    claims = {"success": True, "mask_sample": True, "failure_reason": "none", "reward": 1.0}
+    env = tw.make(sums, rows=[ROWS[0] | claims, other | {"target": 0}])
+    env.reset(seed=1)
+    assert [tool.name for tool in env.tools] == ["seed"]
+    assert "there is no tool 'add'. You have: seed." in env.step(add(1))[0].text
+    env.reset(seed=0)
+    assert [tool.name for tool in env.tools] == ["add"]
+    _, reward, *_, info = env.step("done")
+    assert (reward, info["success"]) == (0.0, False)
+    env.close()
+
+
+class Refuses(Sums):
+    """Answers one route with a status and a reason."""
+
+    def __init__(self, path: str, status: int, reason: str = "no") -> None:
+        super().__init__()
+        self.answer = path, status, reason
+
+    def routes(self, app: FastAPI) -> None:
+        path, status, reason = self.answer
+
+        @app.post(path)
+        def refuse() -> None:
+            raise HTTPException(status, reason)
+
+        super().routes(app)
+
+
+GONE = "there is no such episode here (it was closed, or the server restarted)"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason", "kind"),
+    [
+        ("/seed_session", 409, "no", UsageError),
+        ("/seed_session", 429, "no", EnvironmentFailedError),
+        ("/add", 404, GONE, EnvironmentFailedError),
+        ("/add", 429, "no", EnvironmentFailedError),
+        ("/add", 404, "no such file", None),
+        ("/verify", 404, GONE, EnvironmentFailedError),
+        ("/verify", 422, "no", EnvironmentFailedError),
+    ],
+)
+def test_only_a_refused_row_is_the_users_fault(
+    path: str, status: int, reason: str, kind: type[Exception] | None
+) -> None:
+    with gym(Refuses(path, status, reason)) as id:
+        env = tw.make(id, rows=ROWS)
+        with contextlib.nullcontext() if kind is None else pytest.raises(kind, match=f"HTTP {status}"):
+            env.reset(seed=0)
+            answer = env.step(add(1))[0].text
+            env.step("done")
+        assert kind or "no such file" in answer, "the model reads a tool's own refusal"
+        env.close()
 
 
 def test_a_server_out_of_reach_is_an_infrastructure_failure() -> None:

@@ -535,14 +535,28 @@ def test_rows_of_the_command_play(server: Any, client: httpx.Client, tmp_path: P
     assert verify(client).json()["turns"] == 1
 
 
-def test_the_project_that_gyms_commands_start(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TURNWISE_TOKEN", raising=False)
-    tw.connect(server.address, token=TOKEN)
-    place, project = server.address.partition("://")[2], tmp_path / "gym"
+def test_the_project_that_gyms_commands_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving([ID, APPS]) as server:
+        place, project = server.address.partition("://")[2], tmp_path / "gym"
+        monkeypatch.setenv("TURNWISE_TOKEN", f"{place}={TOKEN},gpu-8:8791={OTHER}")
+        _written_once(place, project, tmp_path)
+    said = "".join(capsys.readouterr())
+    assert "export TURNWISE_GYM_TOKEN=TOKEN" in said
+    assert TOKEN not in said
+    with pytest.raises(UsageError, match="without TLS"):
+        write_project(tmp_path / "tls", Address("host", 443, tls=True), "simple_agent", 20)
+    write_project(tmp_path / "open", Address("::1", 8791), "simple_agent", 20)
+    assert 'host: "nemo@[::1]"' in (tmp_path / "open/resources_servers/turnwise/configs/turnwise.yaml").read_text()
+
+
+def _written_once(place: str, project: Path, tmp_path: Path) -> None:
     options: Any = {"n": 1, "split": "train", "level": "", "seed": 0, "agent": Agent.GYMNASIUM, "project": project}
     export_nemo(f"turnwise://{place}/{ID}", out=tmp_path / "rows.jsonl", **options)
     config = (project / "resources_servers/turnwise/configs/turnwise.yaml").read_text()
-    assert 'host: "nemo:${oc.env:TURNWISE_TOKEN}@127.0.0.1"' in config, "a token does not belong into files"
+    user = "nemo:${oc.env:TURNWISE_GYM_TOKEN}"
+    assert f'host: "{user}@127.0.0.1"' in config, "a token does not belong into files, and ours may be several"
     assert f"port: {place.rpartition(':')[2]}\n" in config
     assert "gymnasium_agent:\n      entrypoint: app.py\n      max_steps: 21\n" in config
     with pytest.raises(UsageError, match="already exists; name another folder"):
@@ -550,10 +564,6 @@ def test_the_project_that_gyms_commands_start(server: Any, tmp_path: Path, monke
     with pytest.raises(UsageError, match="write the environment as turnwise://host:port/ID"):
         export_nemo(ID, out=tmp_path / "more.jsonl", **options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gym", "rows.jsonl"]
-    with pytest.raises(UsageError, match="without TLS"):
-        write_project(tmp_path / "tls", Address("host", 443, tls=True), "simple_agent", 20)
-    write_project(tmp_path / "open", Address("::1", 8791), "simple_agent", 20)
-    assert 'host: "nemo@[::1]"' in (tmp_path / "open/resources_servers/turnwise/configs/turnwise.yaml").read_text()
 
 
 def test_rows_of_another_version_are_refused(server: Any, client: httpx.Client, tmp_path: Path) -> None:
