@@ -16,8 +16,9 @@ from .served_episode import ServedEpisode
 FAILED = 256
 """Number of failed episodes whose reason is kept; a limit, so that a flood of them cannot fill the memory."""
 ENDED = 256
-"""Number of ended episodes of one client whose last answer is kept until the client closes them. Those whose reward
-their client has yet to ask for are kept besides, for ``idle`` seconds."""
+"""Number of ended episodes of one client whose last answer is kept until the client closes them."""
+AWAITED = 16_384
+"""Number of further ones whose reward their client has yet to ask for, as NeMo Gym does after a whole run."""
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame cannot start them again."""
 
@@ -29,7 +30,7 @@ class EpisodeTable:
         self._open: dict[str, ServedEpisode] = {}
         self._closed: OrderedDict[str, None] = OrderedDict()
         self._failed: OrderedDict[str, None] = OrderedDict()
-        self._ended = Latest(ENDED)
+        self._ended, self._awaited = Latest(ENDED), Latest(AWAITED)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -71,14 +72,16 @@ class EpisodeTable:
 
     def _keep_ended(self, episode: ServedEpisode) -> None:
         """Keep an ended episode, unless it was closed meanwhile, and forget its client's oldest ones."""
-        if episode.id in self._open and not episode.awaited:
-            for old in self._ended.add(episode.client, episode.id):
+        if episode.id in self._open:
+            self._awaited.discard(episode.client, episode.id)
+            for old in (self._awaited if episode.awaited else self._ended).add(episode.client, episode.id):
                 self._forget(old)
 
     def _forget(self, id: str) -> None:
         episode = self._open.pop(id, None)
         if episode is not None:
             self._ended.discard(episode.client, id)
+            self._awaited.discard(episode.client, id)
         if episode is not None and (parent := self._open.get(episode.parent)) is not None:
             parent.forks.pop(id, None)
         self._failed.pop(id, None)

@@ -125,6 +125,17 @@ def test_an_ended_episode_is_kept_until_its_verify() -> None:
             assert found == expected, "the first verify has its reward, and again the latest ones"
 
 
+def test_sessions_that_nobody_verifies_are_bounded() -> None:
+    with serving(capacity=1) as server, http(server) as client:
+        server.episodes._awaited = Latest(2)
+        for _ in range(4):
+            client.cookies.clear()
+            client.post("/seed_session", json=row())
+            client.post("/send_text", json={"text": "end"})
+        assert len(server.episodes) == 2
+        assert verify(client, message("done")).status_code == 200, "the latest are there"
+
+
 def test_paths_of_gyms_observability(client: httpx.Client) -> None:
     before = "/ng-rollout/0-0"
     assert client.post(f"{before}/seed_session", json=row()).status_code == 200

@@ -334,9 +334,9 @@ def test_the_routes_are_described_to_clients_with_a_token(server: Any) -> None:
         assert httpx.get(client.base_url.join("/openapi.json"), trust_env=False).status_code == 401
 
 
-def test_mcp_refuses_what_it_cannot_do(server: Any) -> None:
+def test_mcp_refuses_what_it_cannot_do() -> None:
     path = f"/openenv/{APPS}/mcp"
-    with http(server) as client:
+    with serving([ID, APPS]) as server, http(server) as client:
         empty = client.post(path, json={})
         assert (empty.status_code, empty.json()["error"]["code"]) == (200, -32600), "what OpenEnv's validation sends"
         assert rpc(client, "no/such")["error"]["code"] == -32601
