@@ -24,10 +24,10 @@ RESULTS = "results.md"
 
 
 RANKS = (
-    "How the critic ranks utterances within a state (`critic/rank`: Kendall's τ-b of its Q with the mean returns of "
-    "rollouts, 0 is chance): the mean over all states of all seeds whose rollouts differ, ± its standard error over "
-    "states. The table above has the mean over the states of a run, with an interval over seeds. Nothing learns from "
-    "these episodes, and neither they nor their processor time are counted."
+    "How the critic ranks utterances within a state: `critic/rank` is Kendall's τ-b of its Q with the mean returns of "
+    "rollouts, and 0 is chance. The values are means over all states of all seeds whose rollouts differ, ± their "
+    "standard error over states. The table above has the mean over the states of a run, with an interval over seeds. "
+    "Nothing learns from these episodes, and neither they nor their processor time are counted."
 )
 """Text before the table of ranks."""
 REACHES = (

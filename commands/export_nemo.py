@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -82,10 +82,7 @@ def export_nemo(
     settings = task_settings(options, words or ())
     made = make(id, **settings.env_kwargs)
     try:
-        if is_remote(id):
-            served, digest = remote_id(id)[1], made.get_wrapper_attr("remote_digest")
-        else:
-            served, digest = id, served_digest(id, settings.env_kwargs, describe(made))
+        served, digest = _served(id, made, settings.env_kwargs)
         sample = settings.sample(made.get_wrapper_attr("tasks")())
         with new_file(out) as partial, partial.open("x", encoding="utf-8") as file:
             for task in sample.tasks:
@@ -98,6 +95,13 @@ def export_nemo(
     if project is not None and remote_id(id)[0].token:
         hint = f"Gym's commands need the token of that server, without its host: export {TOKEN}=TOKEN"
         remark().print(hint, markup=False)
+
+
+def _served(id: str, env: TurnEnv, env_kwargs: dict[str, Any]) -> tuple[str, str]:
+    """Return the id and the digest by which a server knows the environment."""
+    if is_remote(id):
+        return remote_id(id)[1], env.get_wrapper_attr("remote_digest")
+    return id, served_digest(id, env_kwargs, describe(env))
 
 
 def _row(env: TurnEnv, id: str, digest: str, task: TaskSpec, agent: Agent) -> dict[str, object]:

@@ -28,13 +28,13 @@ if not BENCHMARKS.is_dir():
 STUDIES = sorted(path.stem for path in (BENCHMARKS / "studies").glob("*.toml"))
 SMALL = """
 title = "Small"
-env = "turnwise/MazeU-v0"
+env = "turnwise/MazeMedium-v0"
 thresholds = [-5.0]
 against = ["slow", "fast"]
 scale = { min = -50.0, max = -2.0 }
 data = { episodes = 12, skills = [0.0, 1.0], weights = [1.0, 1.0] }
 measure = { tasks = 6, attempts = 1 }
-start = { gate = false, tasks = 5, attempts = 1 }
+start = { gate = false, tasks = 8, attempts = 1 }
 sweep = { values = [1e-3, 3e-3], seeds = 2 }
 env_kwargs = { max_turns = 12 }
 
