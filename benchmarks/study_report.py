@@ -143,8 +143,8 @@ def improvement_line(study: Study, rows: Sequence[Row]) -> str:
             for slow in slower
             if returns.get(slow) and returns.get(fast)
         ]
-        if said:
-            sentences.append(f"A seed of {fast} ends {', and '.join(said)}.")
+        pairs = [said[at : at + 2] for at in range(0, len(said), 2)]  # no sentence has more
+        sentences += [f"A seed of {fast} ends {', and '.join(pair)}." for pair in pairs]
     return " ".join(sentences)
 
 
