@@ -19,7 +19,7 @@ from ..contract import Contract
 from ..fork import Forks
 from ..messages import Action, ActionLike, Message, Observation, TextPart, ToolCall, clip, message
 from ..remote.address import Address, nemo_place
-from ..remote.env import LOOP
+from ..remote.env import LOOP, close_later
 from ..remote.wire import Wire
 from ..sampling import random_arguments
 from ..step import OUT_OF_TURNS, Step
@@ -69,7 +69,7 @@ class NemoGymEnv(TurnEnv[Row]):
         self._family = RowFamily(read_rows(rows))
         self._tools = all_tools(self._family.rows)
         self._session = NemoSession(address)
-        self._closing = weakref.finalize(self, _let_go, self._session)
+        self._closing = weakref.finalize(self, close_later, self._session)
         try:
             self._steps = agent == "gymnasium_agent" or (agent == "auto" and LOOP.wait(_takes_steps(self._session)))
         except BaseException:
@@ -270,11 +270,3 @@ def _number(value: Any) -> float:
 
 def _plain(value: Any) -> bool:
     return isinstance(value, str | int | float | bool)
-
-
-def _let_go(session: NemoSession) -> None:
-    async def close() -> None:
-        with contextlib.suppress(Exception):
-            await session.close()
-
-    LOOP.submit(close())

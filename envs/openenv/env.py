@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from ..contract import Contract
 from ..fork import Forks
 from ..messages import Action, ActionLike, Message, Observation, TextPart, ToolCall, message
 from ..remote.address import Address, openenv_place
-from ..remote.env import LOOP
+from ..remote.env import LOOP, close_later
 from ..remote.wire import Wire
 from ..sampling import random_arguments
 from ..step import OUT_OF_TURNS, Step
@@ -81,7 +80,7 @@ class OpenEnv(TurnEnv):
         told = "\n\n".join(filter(None, (about, form.instructions)))
         self._instructions = told if instructions is None else instructions
         super().__init__(max_turns=max_turns)
-        self._closing = weakref.finalize(self, _let_go, self._session)
+        self._closing = weakref.finalize(self, close_later, self._session)
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -207,11 +206,3 @@ async def _asked(address: Address, base: str) -> _Described:
             await session.close()
     name = str(about.get("name") or base or "openenv")
     return _Described(name, str(about.get("description") or ""), str(about.get("version") or ""), form, tools)
-
-
-def _let_go(session: OpenEnvSession) -> None:
-    async def close() -> None:
-        with contextlib.suppress(Exception):
-            await session.close()
-
-    LOOP.submit(close())

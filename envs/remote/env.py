@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from ...errors import ContractError, UsageError
 from ...loop_thread import LoopThread
@@ -26,6 +26,23 @@ LOOP = LoopThread("turnwise-remote", "connections to environment servers")
 """The loop of all connections of environments that ``make`` creates; the runner's own are in its loop."""
 WAIT = 30.0
 """Seconds that ``reset`` waits for a place on a server that is full."""
+
+
+class Closable(Protocol):
+    """A client of a server."""
+
+    async def close(self) -> None:
+        """End the session, or the connections."""
+
+
+def close_later(client: Closable) -> None:
+    """Close a client on the loop of connections without waiting, also while its environment is collected."""
+
+    async def close() -> None:
+        with contextlib.suppress(Exception):
+            await client.close()
+
+    LOOP.submit(close())
 
 
 class RemoteEnv(TurnEnv):
@@ -54,7 +71,7 @@ class RemoteEnv(TurnEnv):
         self.max_turns, self.max_turns_truncates = described.max_turns, described.max_turns_truncates
         self.contract = described.contract
         super().__init__()
-        self._closing = weakref.finalize(self, _let_go, self._remote)
+        self._closing = weakref.finalize(self, close_later, self._remote)
 
     # -- what differs from an environment in process -------------------------------------------------------------
 
@@ -196,11 +213,3 @@ async def hello_of(address: Address) -> Hello:
 
 async def _described(address: Address, env: str) -> Description:
     return await description_of(connection_to(address), env)
-
-
-def _let_go(remote: RemoteEpisode) -> None:
-    async def close() -> None:
-        with contextlib.suppress(Exception):
-            await remote.close()
-
-    LOOP.submit(close())
