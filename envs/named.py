@@ -11,7 +11,7 @@ from ..errors import UsageError
 from .base import TurnEnv
 from .harbor.address import SCHEME, folder_of, is_harbor
 from .registry import GROUP, entries, find, register
-from .remote.address import is_nemo, is_openenv, is_remote
+from .remote.address import is_foreign, is_remote
 
 _places: dict[str, str] = {}
 """The files and folders of environments by id; like the registry, it lasts as long as the process."""
@@ -32,7 +32,7 @@ def environment(text: str) -> str:
         UnknownEnvironmentError: no such id; the message names the nearest.
         UsageError: the file or folder cannot be imported, or does not bring exactly one environment.
     """
-    if is_remote(text) or is_openenv(text) or is_nemo(text):
+    if is_remote(text) or is_foreign(text):
         return find(text).id
     if is_harbor(text):
         return f"{SCHEME}{folder_of(text)}"  # runs record the id, and other processes have other working directories

@@ -16,7 +16,7 @@ from gymnasium.envs.registration import load_env_creator
 from ..agents.agent import Agent
 from ..envs.base import TurnEnv
 from ..envs.registry import create, find, make
-from ..envs.remote.address import is_nemo, is_openenv, is_remote, remote_id
+from ..envs.remote.address import is_foreign, is_remote, remote_id
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
@@ -82,7 +82,7 @@ class EnvPool:
             entry = find(env)
             if is_remote(env) and not kwargs:
                 return cls(env, partial(make, env), "inline", places=places_at(remote_id(env)[0]))
-            if is_openenv(env) or is_nemo(env):  # it has a process already, and only awaits
+            if is_foreign(env):  # it has a process already, and only awaits
                 return cls(env, partial(make, env, **kwargs), "inline", kwargs)
             if isolation == "process":
                 return cls(env, portable(entry, kwargs), isolation, kwargs)
@@ -149,7 +149,7 @@ class EnvPool:
         if self.places is not None:
             return await self._open_remote()
         if self.isolation == "inline":
-            return await InlineHost.open(self.build, threaded=is_openenv(self.env_id) or is_nemo(self.env_id))
+            return await InlineHost.open(self.build, threaded=is_foreign(self.env_id))
         if self.isolation == "thread":
             return await ThreadHost.open(self.build)
         return await ProcessHost.open(self.build)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -84,17 +85,26 @@ class Address:
 
 def is_remote(id: object) -> bool:
     """Whether an environment id names an environment of a server."""
-    return isinstance(id, str) and id.partition("://")[0] in SCHEMES and "://" in id
+    return _has_scheme(id, SCHEMES)
 
 
 def is_openenv(id: object) -> bool:
     """Whether an environment id names an OpenEnv server: ``openenv://host:port``."""
-    return isinstance(id, str) and id.partition("://")[0] in OPENENV and "://" in id
+    return _has_scheme(id, OPENENV)
 
 
 def is_nemo(id: object) -> bool:
     """Whether an environment id names a resources server of NeMo Gym: ``nemo://host:port``."""
-    return isinstance(id, str) and id.partition("://")[0] in NEMO and "://" in id
+    return _has_scheme(id, NEMO)
+
+
+def is_foreign(id: object) -> bool:
+    """Whether an environment id names a server that speaks the protocol of another project."""
+    return is_openenv(id) or is_nemo(id)
+
+
+def _has_scheme(id: object, schemes: Collection[str]) -> bool:
+    return isinstance(id, str) and id.partition("://")[0] in schemes and "://" in id
 
 
 def nemo_place(id: str) -> Address:
@@ -103,7 +113,7 @@ def nemo_place(id: str) -> Address:
     Raises:
         UsageError: it has no port, a path, or credentials.
     """
-    address, path = _parsed(id, {name: socket == "wss" for name, socket in NEMO.items()})
+    address, path = _parsed(id, NEMO)
     if path:
         raise UsageError(
             f"{id} has a path; a resources server of NeMo Gym is at the root: write {id[: -len(path) - 1]}"
@@ -117,7 +127,7 @@ def openenv_place(id: str) -> tuple[Address, str]:
     Raises:
         UsageError: it has no port, or credentials.
     """
-    return _parsed(id, {name: socket == "wss" for name, socket in OPENENV.items()})
+    return _parsed(id, OPENENV)
 
 
 def remote_id(id: str) -> tuple[Address, str]:
@@ -126,7 +136,7 @@ def remote_id(id: str) -> tuple[Address, str]:
     Raises:
         UsageError: it has no port, no id, or credentials.
     """
-    address, path = _parsed(id, {name: socket == "wss" for name, socket in SCHEMES.items()})
+    address, path = _parsed(id, SCHEMES)
     if not path:
         raise UsageError(f"{id} names a server, but no environment; write {id.rstrip('/')}/turnwise/Maze-v0")
     return address, path
@@ -134,7 +144,7 @@ def remote_id(id: str) -> tuple[Address, str]:
 
 def token_variable(id: str) -> dict[str, str]:
     """Return the environment variable that gives another process the token of an id's server; none without a token."""
-    if not (is_remote(id) or is_openenv(id) or is_nemo(id)):
+    if not (is_remote(id) or is_foreign(id)):
         return {}
     address = nemo_place(id) if is_nemo(id) else openenv_place(id)[0] if is_openenv(id) else remote_id(id)[0]
     return {TOKEN: f"{address._place}={address.token}"} if address.token else {}
@@ -156,14 +166,13 @@ def server_address(url: str) -> Address:
     Raises:
         UsageError: it is not the address of a server.
     """
-    schemes = {"ws": False, "wss": True, "http": False, "https": True} | {k: v == "wss" for k, v in SCHEMES.items()}
-    address, path = _parsed(url, schemes)
+    address, path = _parsed(url, {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"} | SCHEMES)
     if path:
         raise UsageError(f"{url} has a path; connect to the server, {address}, and name the environment in make()")
     return address
 
 
-def _parsed(url: str, schemes: dict[str, bool]) -> tuple[Address, str]:
+def _parsed(url: str, schemes: Mapping[str, str]) -> tuple[Address, str]:
     known = f"write {next(iter(schemes))}://host:port"
     try:
         parts = urlsplit(url)
@@ -177,7 +186,7 @@ def _parsed(url: str, schemes: dict[str, bool]) -> tuple[Address, str]:
             f"the address of {parts.hostname} may hold no credentials and no parameters, since it is recorded; set "
             f"{TOKEN}, or use tw.connect(url, token=...)"
         )
-    tls = schemes[parts.scheme]
+    tls = schemes[parts.scheme] == "wss"
     if port is None and not (tls or parts.scheme == "http"):
         raise UsageError(f"{url!r} names no port; {known}")
     return Address(parts.hostname, port or (443 if tls else 80), tls), parts.path.strip("/")
