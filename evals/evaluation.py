@@ -12,7 +12,7 @@ from typing import Any, cast
 from ..agents.agent import Agent, Remarking
 from ..envs.base import TurnEnv
 from ..envs.registry import create
-from ..envs.remote.wire import Wire
+from ..envs.remote.wire import wire_of
 from ..envs.source import source_digest
 from ..envs.tools import Tool
 from ..errors import SpendingCapError, UsageError
@@ -239,7 +239,7 @@ def _refuse_missing_oracle(env: TurnEnv, config: EvalConfig) -> None:
     """Raise a usage error if the policy asks an oracle, and the environment has none for this client."""
     asks = config.policy.partition(":")[0] in ("oracle", "mixed")
     if asks and not env.has_oracle:
-        wire: Wire | None = getattr(env, "wire", None)
+        wire = wire_of(env)
         if wire and wire.no_oracle:
             raise UsageError(f"{config.env}: {wire.no_oracle}; or choose another policy")
         reason = env.contract.exempt.get("oracle_solves", "")

@@ -20,9 +20,8 @@ from ...verdicts import NotApplicable
 from ..asked import has_oracle
 from ..author_line import method_at
 from ..base import TurnEnv
-from ..remote.wire import Wire
+from ..remote.wire import Wire, wire_of
 from .findings import Broken, OutOfTime
-from .over_the_wire import wire_of
 from .shared_state import shared_state
 from .trace import Play, Script, Trace, player, script
 from .trap import Sighting, trapped

@@ -60,11 +60,6 @@ FORK_WAIT, FORK_PAUSE = 10.0, 0.05
 """Seconds for which a fork is tried again on a full server, where closed episodes are still leaving; and between."""
 
 
-def wire_of(env: TurnEnv) -> Wire | None:
-    """Return the connection of an environment on a server; ``None`` for one of this process."""
-    return getattr(env.unwrapped, "wire", None)
-
-
 def unasked(wire: Wire | None, law: str) -> str:
     """Return why a law cannot be tried through a connection, or ``""``."""
     reason = BY_PROTOCOL[wire.protocol].get(law, "") if wire is not None else ""

@@ -97,10 +97,8 @@ class RemoteEnv(TurnEnv):
     def wire(self) -> Wire:
         """The connection, as certification needs to know it."""
         hello = LOOP.wait(hello_of(self._address))
-        why = ""
-        if not hello.operator:
-            why = "the oracle needs the operator's key: set TURNWISE_TOKEN to it"
-        return Wire("turnwise", hello.capacity, self._described.has_oracle and hello.operator, why)
+        why = "" if hello.operator else "the oracle needs the operator's key: set TURNWISE_TOKEN to it"
+        return Wire("turnwise", hello.capacity, why)
 
     def tasks(self) -> TaskFamily[Any]:  # type: ignore[override]
         """Return the family of the server's tasks. It depends on the instance, unlike that of other environments."""
@@ -114,7 +112,7 @@ class RemoteEnv(TurnEnv):
     @property
     def has_oracle(self) -> bool:
         """Whether the environment has an oracle, and the server lets this client ask it."""
-        return self.wire.has_oracle
+        return self._described.has_oracle and LOOP.wait(hello_of(self._address)).operator
 
     def oracle(self) -> ActionLike:
         """Return the environment's own best next action, which needs the operator's key."""
