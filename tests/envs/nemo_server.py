@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
-import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI, HTTPException, Request, Response
+
+from .threaded import threaded
 
 COOKIE = "session"
 ADD = {
@@ -155,14 +154,5 @@ def gym(server: Any) -> Iterator[str]:
     """The id of a resources server in a thread."""
     app = FastAPI()
     server.routes(app)
-    runs = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=runs.run, daemon=True)
-    thread.start()
-    while not runs.started:
-        assert thread.is_alive(), "the server must start"
-        time.sleep(0.01)
-    try:
-        yield f"nemo://127.0.0.1:{runs.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        runs.should_exit = True
-        thread.join(10)
+    with threaded(app) as port:
+        yield f"nemo://127.0.0.1:{port}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import uvicorn
 from fastapi import FastAPI, WebSocket
 from starlette.websockets import WebSocketDisconnect
+
+from .threaded import threaded
 
 
 class Cards:
@@ -192,17 +192,5 @@ def answered(env: Cards, frame: dict[str, Any]) -> dict[str, Any]:
 @contextlib.contextmanager
 def playing(game: type[Cards] = Cards, places: int = 32) -> Iterator[str]:
     """The id of a server in a thread."""
-    config = uvicorn.Config(
-        application(game, places), host="127.0.0.1", port=0, log_level="error", ws="websockets-sansio"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive(), "the server must start"
-        time.sleep(0.01)
-    try:
-        yield f"openenv://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(10)
+    with threaded(application(game, places), ws="websockets-sansio") as port:
+        yield f"openenv://127.0.0.1:{port}"
