@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -27,6 +28,11 @@ class Scale(Config):
     """The highest possible mean return."""
     hard: bool = False
     """Whether no return can lie outside, as with a reward for success alone: intervals then end there."""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The values beyond which no interval of a return reaches."""
+        return (self.min, self.max) if self.hard else (-math.inf, math.inf)
 
 
 class DataConfig(Config):

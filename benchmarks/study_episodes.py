@@ -29,11 +29,10 @@ def budget_table(study: Study, rows: Sequence[Row]) -> list[str]:
         f"| learner | episodes in all | return after {least:,.0f} |",
         "|---|---|---|",
     ]
-    ends = (study.scale.min, study.scale.max) if study.scale.hard else ()
     for row in rows:
         if row.name in budgets:
             found = [value for trace in row.traces if (value := value_at(trace, least)) is not None]
-            cell = spread(over_seeds(found, *ends), 2) if found else "–"
+            cell = spread(over_seeds(found, *study.scale.ends), 2) if found else "–"
             lines.append(f"| {row.name} | {budgets[row.name]:,.0f} | {cell} |")
     return lines
 

@@ -113,10 +113,8 @@ def _start_lines(study: Study, row: Row, dataset: float) -> list[str]:
 def _returns(study: Study, returns: Sequence[float], dataset: float) -> str:
     """Return the cells of the normalized score and the return; intervals end at bounds that are hard."""
     scores = [study.normalized(value, dataset) for value in returns]
-    if not study.scale.hard:
-        return f"{spread(over_seeds(scores), 1)} | {spread(over_seeds(returns), 2)}"
-    raw = over_seeds(returns, study.scale.min, study.scale.max)
-    return f"{spread(over_seeds(scores, 0, 100), 1)} | {spread(raw, 2)}"
+    normalized = over_seeds(scores, *((0, 100) if study.scale.hard else ()))
+    return f"{spread(normalized, 1)} | {spread(over_seeds(returns, *study.scale.ends), 2)}"
 
 
 def reading_line(rows: Sequence[Row]) -> str:
