@@ -167,9 +167,9 @@ def play(
                 for pid in [*viewing, *family(client.pid)]:
                     os.kill(pid, signal.SIGCONT if going and not words.control else signal.SIGSTOP)
                 done += words.steps
-                used = cpu([*running, *viewing])
+                already = cpu([*running, *viewing])
                 wait(done)
-                spent.append(cpu([*running, *viewing]) - used)
+                spent.append(cpu([*running, *viewing]) - already)
             if time.time() > began + 30 * words.minutes:
                 break
         used, passed = cpu(viewing) - before, time.time() - began

@@ -13,19 +13,8 @@ from typing import Any
 PACKAGE = __name__.partition(".")[0]
 FRAMEWORK = frozenset(
     {"asked", "author_line", "background", "base", "certify", "contract", "deprecated", "fork", "messages", "nemo"}
-    | {
-        "openenv",
-        "registry",
-        "remote",
-        "required",
-        "reserved",
-        "sampling",
-        "spaces",
-        "step",
-        "toolenv",
-        "tools",
-        "wrappers",
-    }
+    | {"openenv", "registry", "remote", "required", "reserved", "sampling", "spaces", "step", "toolenv", "tools"}
+    | {"wrappers"}
 )
 """Modules of ``envs`` that call authors' code. The others are environments, and their code counts as an author's."""
 INSTALLED = tuple({sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")})

@@ -44,10 +44,10 @@ class NemoGymEnv(TurnEnv[Row]):
 
     Args:
         address: the server.
-        rows: file of JSON lines, or a list of rows. Each is a task, and its number is the seed.
+        rows: file of JSON lines, or a list of rows. Each is a task, and its index is the seed.
         agent: agent whose requests the server answers (default: by the server's routes).
         max_turns: limit of turns, since NeMo Gym announces none.
-        success_at: reward from which an episode counts as a success, where the server says nothing of it.
+        success_at: reward from which an episode counts as a success, unless the server reports one.
     """
 
     blocking = False
@@ -108,11 +108,11 @@ class NemoGymEnv(TurnEnv[Row]):
         self._tools = row_tools(task)
         self._session.renew()
         first = first_messages(task)
-        begun = await LOOP.run(self._session.post("/reset" if self._steps else "/seed_session", self._row))
+        opening = await LOOP.run(self._session.post("/reset" if self._steps else "/seed_session", self._row))
         if not self._steps:
             return Observation(first)
-        self._closes = _mapping(begun.get("info")).get("supports_explicit_close") is True
-        return Observation((*first, *_messages(begun)))
+        self._closes = _mapping(opening.get("info")).get("supports_explicit_close") is True
+        return Observation((*first, *_messages(opening)))
 
     async def act(self, action: Action) -> Step:
         """Take one action as the agent of the server does."""
@@ -183,11 +183,11 @@ class NemoGymEnv(TurnEnv[Row]):
     async def _stepped_there(self, made: list[dict[str, Any]], calls: Sequence[ToolCall]) -> Step:
         answer = await LOOP.run(self._session.post("/step", self._row | {"response": _response(made)}))
         info = _mapping(answer.get("info"))
-        told = {each.get("call_id"): each.get("output") for each in map(_mapping, info.get("tool_outputs") or ())}
+        texts = {each.get("call_id"): each.get("output") for each in map(_mapping, info.get("tool_outputs") or ())}
         outputs = [
-            Message("tool", (TextPart(str(told[call.id])),), name=call.name, tool_call_id=call.id)
+            Message("tool", (TextPart(str(texts[call.id])),), name=call.name, tool_call_id=call.id)
             for call in calls
-            if call.id in told
+            if call.id in texts
         ]
         observation = Observation((*outputs, *_messages(answer)))
         reward, terminated = _number(answer.get("reward")), bool(answer.get("terminated"))
@@ -197,8 +197,8 @@ class NemoGymEnv(TurnEnv[Row]):
             observation = Observation.of(OVER if score else "Go on.")
         return Step(observation, reward, terminated, truncated, score)
 
-    def _score_by(self, reward: float, said: Mapping[str, Any]) -> Score:
-        success = said.get("success")
+    def _score_by(self, reward: float, verdict: Mapping[str, Any]) -> Score:
+        success = verdict.get("success")
         return Score(success=success if isinstance(success, bool) else reward >= self._success_at)
 
     async def _end(self) -> None:

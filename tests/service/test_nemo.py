@@ -149,8 +149,8 @@ def test_paths_of_gyms_observability(client: httpx.Client) -> None:
 
 def test_an_empty_field_of_a_row_is_absent(client: httpx.Client) -> None:
     empty = {"env": None, "task": None, "split": "train", "index": 4}
-    begun = client.post("/reset", json={**row(), "turnwise": empty})
-    assert begun.json()["observation"] == "seed 4", begun.text
+    opened = client.post("/reset", json={**row(), "turnwise": empty})
+    assert opened.json()["observation"] == "seed 4", opened.text
     client.post("/close", json={})
 
 
@@ -177,9 +177,9 @@ def test_the_last_message_is_the_last_turn_once(client: httpx.Client) -> None:
 
 
 def test_an_episode_of_steps(client: httpx.Client) -> None:
-    begun = client.post("/reset", json=row()).json()
+    opened = client.post("/reset", json=row()).json()
     info = {"supports_explicit_close": True, "supports_step_idempotency": True}
-    assert begun == {"observation": "seed 4", "info": info}
+    assert opened == {"observation": "seed 4", "info": info}
     answer = step(client, message("add"))
     assert (answer["observation"], answer["reward"], answer["terminated"]) == ("total 1", 0.25, False)
     twice = [step(client, message("add"), _ng_step_request_id="k") for _ in range(2)]
@@ -553,9 +553,9 @@ def test_the_project_that_gyms_commands_start(
         place, project = server.address.partition("://")[2], tmp_path / "gym"
         monkeypatch.setenv("TURNWISE_TOKEN", f"{place}={TOKEN},gpu-8:8791={OTHER}")
         _written_once(place, project, tmp_path)
-    said = "".join(capsys.readouterr())
-    assert "export TURNWISE_GYM_TOKEN=TOKEN" in said
-    assert TOKEN not in said
+    printed = "".join(capsys.readouterr())
+    assert "export TURNWISE_GYM_TOKEN=TOKEN" in printed
+    assert TOKEN not in printed
     with pytest.raises(UsageError, match="without TLS"):
         write_project(tmp_path / "tls", Address("host", 443, tls=True), "simple_agent", 20)
     write_project(tmp_path / "open", Address("::1", 8791), "simple_agent", 20)
@@ -583,8 +583,8 @@ def test_rows_of_another_version_are_refused(server: Any, client: httpx.Client, 
         export_nemo(APPS, words, out=out, n=1, split="dev", level="", seed=0, agent=Agent.SIMPLE)
         for path in ("/seed_session", "/reset"):
             client.cookies.clear()
-            begun = client.post(path, content=out.read_text())
-            assert (begun.status_code, "other arguments" in begun.text) == (status, status == 409), begun.text
+            opened = client.post(path, content=out.read_text())
+            assert (opened.status_code, "other arguments" in opened.text) == (status, status == 409), opened.text
             client.post("/verify" if path == "/seed_session" else "/close", json={"response": response()})
 
 

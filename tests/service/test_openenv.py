@@ -294,11 +294,11 @@ def test_mcps_own_session_is_an_episode() -> None:
     path = f"/openenv/{APPS}/mcp?seed=4&split=dev"
     hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-03-26"}}
     with serving([ID, APPS]) as server, http(server) as client:
-        begun = client.post(path, json=hello)
-        result = begun.json()["result"]
+        opened = client.post(path, json=hello)
+        result = opened.json()["result"]
         assert (result["protocolVersion"], result["serverInfo"]["name"]) == ("2025-03-26", APPS)
         assert result["instructions"] == first.text
-        client.headers["Mcp-Session-Id"] = id = begun.headers["Mcp-Session-Id"]
+        client.headers["Mcp-Session-Id"] = id = opened.headers["Mcp-Session-Id"]
         assert server.episodes.places.load == 1
         call = Action.of(env.oracle()).tool_calls[0]
         answer = rpc(client, "tools/call", name=call.name, arguments=dict(call.arguments))["result"]
