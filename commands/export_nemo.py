@@ -81,6 +81,7 @@ def export_nemo(
     options = {"env": id, "policy": "random", "n": n, "splits": split, "levels": level, "seed": seed}
     settings = task_settings(options, words or ())
     made = make(id, **settings.env_kwargs)
+    stub: list[Path] = []
     try:
         served, digest = _served(id, made, settings.env_kwargs)
         sample = settings.sample(made.get_wrapper_attr("tasks")())
@@ -88,10 +89,12 @@ def export_nemo(
             for task in sample.tasks:
                 file.write(json.dumps(_row(made, served, digest, task, agent)) + "\n")
             if project is not None:
-                write_project(project, remote_id(id)[0], agent, made.get_wrapper_attr("max_turns"))
+                stub = write_project(project, remote_id(id)[0], agent, made.get_wrapper_attr("max_turns"))
     finally:
         made.close()
     print_written(sample, out)
+    for path in stub:
+        typer.echo(path)
     if project is not None and remote_id(id)[0].token:
         hint = f"Gym's commands need the token of that server, without its host: export {TOKEN}=TOKEN"
         remark().print(hint, markup=False)

@@ -130,11 +130,8 @@ class McpRoute:
         return answer | {"instructions": begun["observation"]}
 
     def _tools(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if self._session is not None or self._named(params) is not None:
-            tools = openenv.tools_of(self._episode(params))
-        else:
-            listed = self._served.description["tools"]
-            tools = [{**each, "input_schema": each["parameters"]} for each in listed]
+        inside = self._session is not None or self._named(params) is not None
+        tools = openenv.tools_of(self._episode(params) if inside else self._served)
         names = {"name": "name", "description": "description", "inputSchema": "input_schema"}
         return [{ours: tool[theirs] for ours, theirs in names.items()} for tool in tools]
 
