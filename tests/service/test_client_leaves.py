@@ -69,8 +69,8 @@ def sent(server: Any, path: str, auth: str, body: dict[str, Any]) -> socket.sock
     text = json.dumps(body).encode()
     place = urlsplit(server.address)
     opened = socket.create_connection((place.hostname, place.port))
-    head = f"POST {path} HTTP/1.1\r\nHost: {place.netloc}\r\nAuthorization: {auth}\r\nContent-Length: {len(text)}\r\n\r\n"
-    opened.sendall(head.encode() + text)
+    head = [f"POST {path} HTTP/1.1", f"Host: {place.netloc}", f"Authorization: {auth}", f"Content-Length: {len(text)}"]
+    opened.sendall("\r\n".join([*head, "", ""]).encode() + text)
     return opened
 
 

@@ -186,7 +186,7 @@ def test_http_describes_the_environment(server: Any) -> None:
         assert client.get("/openenv/no/Such-v0/metadata").status_code == 404
         text, tools = client.get("/schema").json(), client.get(f"/openenv/{APPS}/schema").json()
         assert set(text) == {"action", "observation", "state"}
-        assert (text["action"]["title"], tools["action"]["title"]) == ("TextAction", "Action"), "by it, clients list tools"
+        assert (text["action"]["title"], tools["action"]["title"]) == ("TextAction", "Action"), "clients go by it"
         assert text["action"]["required"] == ["text"], "one required field: clients may then send the bare value"
         assert "docs_app" in tools["action"]["properties"]["tool_name"]["enum"]
         for path in ("/docs", "/redoc"):  # they would answer without a token
