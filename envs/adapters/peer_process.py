@@ -1,8 +1,9 @@
 """A child process in which a package runs for all environments of this process that play its games.
 
 Whatever the package keeps stays there: global generators, temporary files, processes of its own. The child starts with
-the first game and ends with the last one. It also ends when this process does, even if that is killed and a game hangs:
-a thread of the child reads the end of its pipe, removes its files, and kills its processes.
+the first game. It takes seconds to load its package, so it waits for the next game when the last one has ended, and
+ends itself after a while. It also ends when this process does, even if that is killed and a game hangs: a thread of the
+child reads the end of its pipe, removes its files, and kills its processes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import weakref
 from pathlib import Path
 from typing import Any
 
 from ...errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
 from ..child_command import child_command
+from .peer_child import IDLE_SECONDS
 
 GRACE = 5.0
 """Seconds in which a child may end itself before it is killed."""
@@ -44,8 +47,11 @@ class HostedGame:
     def __init__(self, module: str) -> None:
         with _lock:
             child = _running.get(module)
-            if child is None or not child.usable:
+            if child is None or not child.usable or child.rested_long:
+                if child is not None and not child.games:
+                    child.stop()
                 child = _running[module] = _Child(module)
+            child.rests_since = None
             self._child, self._number = child, child.next_number
             child.next_number += 1
             child.games.add(self._number)
@@ -68,10 +74,10 @@ class HostedGame:
         return self._child.ask(self._number, verb, arguments)
 
     def close(self) -> None:
-        """End the game, and the process if it was the last one."""
+        """End the game."""
         if self._end.detach() is not None:
             self._child.release(self._number)
-            _stop_unused(self._child)
+            _let_rest(self._child)
 
 
 class _Child:
@@ -80,6 +86,7 @@ class _Child:
     def __init__(self, module: str) -> None:
         self.games: set[int] = set()
         self.next_number = 0
+        self.rests_since: float | None = None
         self._closed: list[int] = []
         self._owner, self._turn = os.getpid(), threading.Lock()
         self._accepts_calls, self._stopped = True, False
@@ -101,6 +108,24 @@ class _Child:
     def usable(self) -> bool:
         """Whether the process takes calls; one that was started before a fork of this process does not."""
         return self._accepts_calls and self._owner == os.getpid()
+
+    @property
+    def rested_long(self) -> bool:
+        """Whether the process has been without games for so long that it may end itself any moment."""
+        return self.rests_since is not None and time.monotonic() - self.rests_since > IDLE_SECONDS / 2
+
+    def rest(self) -> None:
+        """Let the last games go, and wait for others. A process whose call hangs ends instead."""
+        if not self.usable or not self._turn.acquire(blocking=False):
+            self.stop()
+            return
+        try:
+            closed, self._closed = self._closed, []
+            self._pipe.sendall(f"[{closed}, null]\n".encode())
+        except OSError:
+            self.stop()
+        finally:
+            self._turn.release()
 
     def ask(self, game: int, verb: str, arguments: dict[str, Any]) -> Any:
         """Call a method of a game."""
@@ -143,10 +168,6 @@ class _Child:
         self.games.discard(game)
         self._closed.append(game)
 
-    def retire(self) -> None:
-        """Take no more games: this process is about to end."""
-        self._accepts_calls = False
-
     def stop(self) -> str:
         """End the process with all that it started, remove its files, and return how it ended; see ``_reason``."""
         self._accepts_calls = False
@@ -176,20 +197,17 @@ class _Child:
 
 
 def _drop(child: _Child, game: int) -> None:
-    """Let a collected game go; another thread waits for the process, since a collection may run anywhere."""
+    """Let a collected game go; another thread does the rest, since a collection may run anywhere."""
     child.release(game)
     if not child.games:
-        threading.Thread(target=_stop_unused, args=(child,), daemon=True).start()
+        threading.Thread(target=_let_rest, args=(child,), daemon=True).start()
 
 
-def _stop_unused(child: _Child) -> None:
+def _let_rest(child: _Child) -> None:
     with _lock:
-        if child.games:
-            return
-        for module in [module for module, each in _running.items() if each is child]:
-            del _running[module]
-        child.retire()
-    child.stop()
+        if not child.games and child.rests_since is None:
+            child.rests_since = time.monotonic()
+            child.rest()
 
 
 @atexit.register
