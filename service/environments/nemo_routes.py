@@ -102,9 +102,7 @@ class NemoRoutes:
         params = of(given, dict, "responses_create_params")
         id = secrets.token_hex(16) if named is None else _id(client, named)
         if named is None:
-            answer = await reset_for(
-                request, self._episodes, client.name, id, served, task, wait=WAIT, connection=self
-            )
+            answer = await reset_for(request, self._episodes, client.name, id, served, task, wait=WAIT, connection=self)
         else:  # the client may repeat the request
             answer = await self._episodes.reset(client.name, id, served, task, WAIT, self)
         if verb == "seed_session":

@@ -44,6 +44,19 @@ def game() -> HostedGame:
     return HostedGame("hosted_games")
 
 
+def hanging_call(one: HostedGame) -> threading.Event:
+    """Call a method that hangs, in another thread; the event is set when the call has failed."""
+    ended = threading.Event()
+
+    def hang() -> None:
+        with pytest.raises(EnvironmentDiedError):
+            one.ask("begin", hang=True)
+        ended.set()
+
+    threading.Thread(target=hang, daemon=True).start()
+    return ended
+
+
 def gone(*pids: int) -> bool:
     """Whether processes end within some seconds; one that is not reaped yet has ended."""
     for _ in range(1200):
@@ -167,23 +180,17 @@ def test_a_process_without_games_ends_itself_and_what_it_started(monkeypatch: py
 def test_a_call_that_hangs_ends_with_the_last_game() -> None:
     hanging = game()
     own = hanging.ask("start_process")
-    threading.Thread(target=lambda: pytest.raises(EnvironmentDiedError, hanging.ask, "begin", hang=True)).start()
+    ended = hanging_call(hanging)
     while not hanging._child._turn.locked():
         time.sleep(0.01)
     hanging.close()
+    assert ended.wait(60)
     assert gone(hanging._child._process.pid, own)
 
 
 def test_stop_ends_a_call_that_waits_in_another_thread() -> None:
     hanging = game()
-    own, ended = hanging.ask("start_process"), threading.Event()
-
-    def hang() -> None:
-        with pytest.raises(EnvironmentDiedError):
-            hanging.ask("begin", hang=True)
-        ended.set()
-
-    threading.Thread(target=hang, daemon=True).start()
+    own, ended = hanging.ask("start_process"), hanging_call(hanging)
     time.sleep(0.3)
     hanging._child.stop()
     assert ended.wait(60)
