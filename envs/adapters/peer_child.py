@@ -81,13 +81,13 @@ def _end(folder: str) -> NoReturn:
 
 
 def _answer(games: dict[int, Game], line: bytes, make: Callable[[], Game]) -> bytes | None:
-    """Return the answer to a request, and close the games that it names; ``None`` if it only names these."""
+    """Return the answer to a request, and close the games that it names; ``None`` if none is left."""
     closed, call = json.loads(line)
     for each in closed:
         with contextlib.suppress(Exception):
             games.pop(each).close()
-    if call is None:
-        return None
+    if not call:  # null: no game is left; an empty text: there will be others
+        return None if call is None else b"{}"
     number, verb, arguments = call
     try:
         if number not in games:

@@ -18,14 +18,12 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import weakref
 from pathlib import Path
 from typing import Any
 
 from ...errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
 from ..child_command import child_command
-from .peer_child import IDLE_SECONDS
 
 GRACE = 5.0
 """Seconds in which a child may end itself before it is killed."""
@@ -47,11 +45,8 @@ class HostedGame:
     def __init__(self, module: str) -> None:
         with _lock:
             child = _running.get(module)
-            if child is None or not child.usable or child.rested_long:
-                if child is not None and not child.games:
-                    child.stop()
+            if child is None or not child.usable or (child.rests and not child.wake()):
                 child = _running[module] = _Child(module)
-            child.rests_since = None
             self._child, self._number = child, child.next_number
             child.next_number += 1
             child.games.add(self._number)
@@ -86,7 +81,7 @@ class _Child:
     def __init__(self, module: str) -> None:
         self.games: set[int] = set()
         self.next_number = 0
-        self.rests_since: float | None = None
+        self.rests = False
         self._closed: list[int] = []
         self._owner, self._turn = os.getpid(), threading.Lock()
         self._accepts_calls, self._stopped = True, False
@@ -109,13 +104,20 @@ class _Child:
         """Whether the process takes calls; one that was started before a fork of this process does not."""
         return self._accepts_calls and self._owner == os.getpid()
 
-    @property
-    def rested_long(self) -> bool:
-        """Whether the process has been without games for so long that it may end itself any moment."""
-        return self.rests_since is not None and time.monotonic() - self.rests_since > IDLE_SECONDS / 2
+    def wake(self) -> bool:
+        """Let the process wait for calls again, unless it has ended itself meanwhile; return whether it does."""
+        self.rests = False
+        with self._turn, contextlib.suppress(OSError):
+            self._pipe.settimeout(MOST_SECONDS)
+            self._pipe.sendall(b'[[], ""]\n')
+            if self._answers.readline().endswith(b"\n"):
+                return True
+        self.stop()
+        return False
 
     def rest(self) -> None:
         """Let the last games go, and wait for others. A process whose call hangs ends instead."""
+        self.rests = True
         if not self.usable or not self._turn.acquire(blocking=False):
             self.stop()
             return
@@ -205,8 +207,7 @@ def _drop(child: _Child, game: int) -> None:
 
 def _let_rest(child: _Child) -> None:
     with _lock:
-        if not child.games and child.rests_since is None:
-            child.rests_since = time.monotonic()
+        if not child.games and not child.rests:
             child.rest()
 
 
