@@ -19,7 +19,7 @@ BEFORE = ("/openenv/{env:path}", "/{env:path}")
 
 
 def documented() -> dict[str, str]:
-    """Who may use each path, by the table; below an environment or not."""
+    """The users of each path in the table, which may also be below an environment."""
     lines = PAGE.read_text().split("| routes | who may use them |")[1].split("\n\n")[0].splitlines()
     rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
     return {path: who for routes, who in rows for path in re.findall(r"`(/[^`]*)`", routes) if not path.endswith("/ID")}
