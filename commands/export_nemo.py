@@ -93,9 +93,14 @@ def export_nemo(
     finally:
         made.close()
     print_written(sample, out)
-    for path in stub:
+    if project is not None:
+        _print_project(stub, needs_token=bool(remote_id(id)[0].token))
+
+
+def _print_project(files: list[Path], *, needs_token: bool) -> None:
+    for path in files:
         typer.echo(path)
-    if project is not None and remote_id(id)[0].token:
+    if needs_token:
         hint = f"Gym's commands need the token of that server, without its host: export {TOKEN}=TOKEN"
         remark().print(hint, markup=False)
 
