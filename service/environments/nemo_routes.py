@@ -30,6 +30,7 @@ from .access import Access, Client
 from .calls import shared
 from .catalog import Catalog, Served
 from .episodes import Episodes
+from .http_reset import reset_for
 from .served_episode import ServedEpisode
 from .settings import ServeConfig
 
@@ -100,13 +101,10 @@ class NemoRoutes:
         given = row.get("responses_create_params", {} if verb == "seed_session" else None)
         params = of(given, dict, "responses_create_params")
         id = secrets.token_hex(16) if named is None else _id(client, named)
-        begun = self._episodes.reset(client.name, id, served, task, WAIT, self)
-        try:
-            answer = await unless_gone(request, begun)
-        except ClientGone:
-            if named is None:
-                await self._episodes.close(client.name, id)
-            raise RequestError("the client closed the connection", code="lost") from None
+        if named is None:
+            answer = await reset_for(request, self._episodes, client.name, id, served, task, wait=WAIT, connection=self)
+        else:  # the client may repeat the request
+            answer = await self._episodes.reset(client.name, id, served, task, WAIT, self)
         if verb == "seed_session":
             self._episodes.find(client.name, id, self).awaited = True
             tools = nemo_mcp.access(self._tokens.of(id))
