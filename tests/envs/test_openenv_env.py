@@ -21,7 +21,16 @@ from turnwise.envs.certify.report import UNASKED
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.envs.openenv.forms import ActionForm, flags_of, observation_of, result_of
 from turnwise.envs.remote.address import openenv_place
-from turnwise.errors import ContractError, EnvironmentDiedError, EnvironmentFailedError, InfrastructureError, UsageError
+from turnwise.errors import (
+    ContractError,
+    EnvironmentDiedError,
+    EnvironmentFailedError,
+    EnvironmentTimeoutError,
+    InfrastructureError,
+    UsageError,
+)
+from turnwise.rollouts.hosts import in_time
+from turnwise.rollouts.pool import EnvPool
 from turnwise.verdicts import Status
 
 from ..service.environment_servers import TOKEN, serving
@@ -286,3 +295,14 @@ def test_openenvs_own_server() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+async def test_a_fork_that_waits_for_a_place_stops_at_its_time_limit() -> None:
+    with playing(places=1) as id:
+        pool = EnvPool.of(id)
+        host = await pool.take()
+        await host.reset(tw.TaskSpec("Cards"))
+        with pytest.raises(EnvironmentTimeoutError, match="no answer to fork"):
+            await in_time(host.fork(), "fork", 0.2)
+        pool.give(host, reusable=False)
+        await pool.close()
