@@ -306,3 +306,16 @@ async def test_a_fork_that_waits_for_a_place_stops_at_its_time_limit() -> None:
             await in_time(host.fork(), "fork", 0.2)
         pool.give(host, reusable=False)
         await pool.close()
+
+
+@pytest.mark.parametrize(("pays", "success"), [((0.5, 0.5), False), ((-0.25, 1.0), True)])
+def test_success_is_the_last_calls_reward_and_the_return_is_that_of_all(
+    pays: tuple[float, float], success: bool
+) -> None:
+    with playing(games.PaysByCall) as id:
+        env = tw.make(id)
+        env.reset(seed=0)
+        calls = tuple(ToolCall(name, {"pays": paid}) for name, paid in zip(("pay", "end"), pays, strict=True))
+        _, reward, terminated, _, info = env.step(Action(tool_calls=calls))
+        env.close()
+    assert (reward, terminated, info["success"]) == (sum(pays), True, success)
