@@ -15,7 +15,7 @@ from ..envs.base import TurnEnv
 from ..envs.registry import create
 from ..envs.source import source_digest
 from ..envs.tools import Tool
-from ..errors import SpendingCapError, UsageError
+from ..errors import SpendingCapError
 from ..loop_thread import refuse_running_loop
 from ..rollouts.branching import refuse_unforkable
 from ..rollouts.engine import pool_of
