@@ -18,12 +18,12 @@ def has_oracle(env: TurnEnv) -> bool:
 
 
 def refuse_missing_oracle(env: TurnEnv, id: str, instead: str) -> None:
-    """Check that an oracle may be asked.
+    """Check that this client has an oracle to ask.
 
     Args:
         env: the environment.
         id: its id.
-        instead: what the user can do without one.
+        instead: remedy without an oracle, as the end of the message.
 
     Raises:
         UsageError: the environment has none for this client; the message says why.

@@ -37,7 +37,7 @@ NANO_TOKENS = 32
 """The longest action of a model that is built here, by default: the actions of laptop-sized games are short."""
 
 WITHOUT_ORACLE = "write one, name stored episodes (demonstrations.store), or play at random (demonstrations.skills=[0])"
-"""What a user can do whose environment has no oracle for demonstrations."""
+"""Remedy where demonstrations need an oracle that the environment lacks."""
 
 
 class OfflineConfig(TrainConfig):
