@@ -108,8 +108,8 @@ class NemoRoutes:
         if verb == "seed_session":
             self._episodes.find(client.name, id, self).awaited = True
             tools = nemo_mcp.access(self._tokens.of(id))
-            ours = {"mcp": tools} if named is None else {"resources_session_id": named, "resources_tools": tools}
-            return (TOOLS, id), ours
+            ours = {"resources_session_id": named, "resources_tools": tools}
+            return (TOOLS, id), {"mcp": tools, "supports_explicit_close": True} if named is None else ours
         text = None if params.get("input") else nemo.text_of(answer["observation"])  # the row may have it already
         info = {"supports_explicit_close": True, "supports_step_idempotency": True}
         return (STEPS, id), {"observation": text, "info": info}
@@ -125,6 +125,9 @@ class NemoRoutes:
         if verb == "aggregate_metrics":
             listed = of(body.get("verify_responses"), list, "verify_responses")
             return nemo.metrics_of([of(each, dict, "verify_responses") for each in listed])
+        if verb == "close_session" and cookie is not None and "resources_session_id" not in body:
+            await self._episodes.close(client.name, cookie[1])  # Turnwise's own client, which has only the cookie
+            return {}
         if verb == "close_session":
             id = _id(client, body.get("resources_session_id"))
             await self._episodes.close(client.name, id)
