@@ -1,9 +1,10 @@
 """Compare learning curves of LOOP and ArCHer between the local engine and two workers on Ray, seed by seed.
 
     python benchmarks/ray_curves.py --out runs/ray-curves                      # LOOP with 5 seeds, ArCHer with 3
-    python benchmarks/ray_curves.py --out runs/ray-curves --runs quickstart    # scripts/quickstart's own LOOP, 5 seeds
     python benchmarks/ray_curves.py --out runs/ray-curves --minutes 10         # as far as it gets; repeat to go on
     python benchmarks/ray_curves.py --out runs/ray-curves --report             # only what is there
+
+``--runs quickstart`` trains with the quickstart's own configurations, with 5 seeds.
 
 Both engines of a seed start from the same clone with the same settings, one after the other. A curve is the success of
 the training episodes of each step; its area is the mean over the steps. Each finished run is a line in
