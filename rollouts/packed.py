@@ -99,7 +99,8 @@ def _unpacked(values: Any, heads: Any, tails: Any, shared: list[int], columns: t
     for (kept, new), head, tail, action, *rest in zip(parts, heads, tails, actions, logprobs, versions, strict=True):
         del path[kept:]
         path += new
-        turns.append(Turn(*head, tuple(path), action, *rest, *tail))
+        record: tuple[Any, ...] = (*head, tuple(path), action, *rest, *tail)
+        turns.append(Turn(*record))
         path += action
     del path[length:]
     return Episode(**dict(zip(_VALUES, values, strict=True)), turns=tuple(turns), final_prompt_ids=(*path, *last))
