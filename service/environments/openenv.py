@@ -157,7 +157,7 @@ def action_of(data: Mapping[str, Any]) -> Action:
 
 def _calls(data: Mapping[str, Any]) -> bool:
     """Return whether an action is OpenEnv's ``CallToolAction``, whose ``type`` has a default."""
-    return data.get("type", "call_tool" if "tool_name" in data else "") == "call_tool"
+    return bool(data.get("type", "call_tool" if "tool_name" in data else "") == "call_tool")
 
 
 def task_of(served: Served, data: Mapping[str, Any]) -> TaskSpec:

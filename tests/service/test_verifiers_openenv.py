@@ -64,7 +64,9 @@ class Script:
     @classmethod
     def of(cls, id: str) -> Script:
         """Play the tasks in this process."""
-        env, replies, returns = tw.make(id), {}, {}
+        env = tw.make(id)
+        replies: dict[str, list[str]] = {}
+        returns: dict[int, float] = {}
         for seed in SEEDS:
             observation, _ = env.reset(seed=seed)
             said = replies[json.dumps(observation.text, ensure_ascii=False)] = []
