@@ -27,7 +27,7 @@ Run = Callable[..., Any]
         (("eval", "guess.py", "-p", "oracle", "-n", "0"), ("'n'", "greater than or equal to 1")),
         (("eval", "guess.py", "-p", "oracle", "-n", "-3"), ("'n'",)),
         (("eval", "guess.py", "-p", "oracle", "--split", "tset"), ("--split: setting 'splits'", "test_iid")),
-        (("eval", "guess.py", "-p", "oracle", "--split", "test_entity"), ("--split: family 'Guess'", "test_iid")),
+        (("eval", "guess.py", "-p", "oracle", "--split", "test_entity"), ("--split: family 'GuessNumber'", "test_iid")),
         (("eval", "guess.py", "-p", "oracle", "--level", "9"), ("--level: family", "has no level 9")),
         (("mcp", "guess.py", "--split", "tset"), ("--split: unknown task split 'tset'",)),
         (("mcp", "guess.py", "--split", "test_entity"), ("--split: family", "has no split 'test_entity'")),

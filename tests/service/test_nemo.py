@@ -78,7 +78,10 @@ def step(client: httpx.Client, *output: dict[str, Any], **more: Any) -> Any:
 
 def test_a_session_of_tools(client: httpx.Client) -> None:
     seeded = client.post("/seed_session", json=row())
-    assert (list(seeded.json()), client.cookies.get("turnwise_session") is not None) == (["mcp"], True)
+    assert (list(seeded.json()), client.cookies.get("turnwise_session") is not None) == (
+        ["mcp", "supports_explicit_close"],
+        True,
+    )
     for total in (1, 2):
         answer = client.post("/send_text", json={"text": "add"})
         assert (answer.text, "turnwise_session" in answer.cookies) == (f"total {total}", True), (
