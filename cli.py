@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.metadata
+import inspect
 import io
 import os
 import signal
@@ -53,6 +54,9 @@ COMMANDS: dict[str, str] = {
 
 ALIASES = {"watch": "view"}
 """Second names of commands, which the help does not list."""
+
+OPTIONS = ("split", "level", "template", "seed")
+"""Options that an error names, since commands set them where the message has another word or none."""
 
 PASSES_ON = {"bench": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}}
 """Settings of commands that pass unknown arguments on to another program."""
@@ -148,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except TurnwiseError as error:
         if debug:
             raise
-        complain(str(error))
+        complain(_named_option(error, words) + str(error))
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except OSError as error:
         if debug:
@@ -164,6 +168,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise
     finally:
         log.close()
+
+
+def _named_option(error: TurnwiseError, words: Sequence[str]) -> str:
+    """Return the option that a message is about, in front of it, if the command has that option."""
+    option = getattr(error, "option", "")
+    command = next((word for word in words if word in COMMANDS), "")
+    if not command or option not in OPTIONS:
+        return ""
+    if option not in inspect.signature(_imported(COMMANDS[command])).parameters:
+        return ""
+    return f"--{option}: "
 
 
 def _completed() -> list[str]:

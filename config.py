@@ -74,8 +74,11 @@ def load_config(
         return model.model_validate(merge_defaults(presets or {}, data))
     except pydantic.ValidationError as error:
         typed = {".".join(key) for key in keys} | {*settings}
-        said = [_explain(model, p, path, source, typed) for p in error.errors(include_url=False)]
-        raise ConfigError("; ".join(_listed_once(said))) from None
+        problems = error.errors(include_url=False)
+        said = [_explain(model, p, path, source, typed) for p in problems]
+        wrong = {str(p["loc"][0]) if p["loc"] else "" for p in problems}
+        option = wrong.pop().removesuffix("s") if len(wrong) == 1 else ""  # --split sets ``splits``
+        raise ConfigError("; ".join(_listed_once(said)), option=option) from None
 
 
 def _parsed(model: type[Config], path: Path, source: str) -> dict[str, Any]:

@@ -42,7 +42,16 @@ class TurnwiseError(Exception):
 
 
 class UsageError(TurnwiseError, ValueError):
-    """The user's input is wrong; the message says what to change."""
+    """The user's input is wrong; the message says what to change.
+
+    Args:
+        args: message.
+        option: name of the wrong input, if options of commands set it: ``"split"`` for ``--split``.
+    """
+
+    def __init__(self, *args: object, option: str = "") -> None:
+        super().__init__(*args)
+        self.option = option
 
 
 class ConfigError(UsageError):

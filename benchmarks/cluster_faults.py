@@ -9,6 +9,8 @@ actor, process or file may be left. A control group or folder of a killed proces
 a sandbox. Lengths and returns must have the undisturbed distributions: a two-sample Kolmogorov–Smirnov test says so,
 with the smallest change that it would have found.
 
+With ``--env turnwise/Web-v1``, episodes run in Chromium, which must leave no profile either.
+
 ``--env`` takes any environment, and ``--set`` its settings and those of its agent, over those of ``ENVS``:
 ``--set episodes.env_kwargs.max_turns=8 agent.max_tokens=40 'agent.parser="tools"'``.
 """
@@ -49,6 +51,16 @@ ENVS: dict[str, dict[str, Any]] = {
         "episodes.env_kwargs.actions": "text",
         "episodes.env_kwargs.max_turns": 2,
         "episodes.env_kwargs.partial": True,
+    },
+    "turnwise/Web-v1": {
+        "levels": [1],
+        "agent.parser": "tools",
+        "agent.context": "short:1:110",
+        "agent.max_tokens": 12,
+        "agent.show_tools": False,
+        "episodes.env_kwargs.templates": ["shop_wish"],
+        "episodes.env_kwargs.brief": True,
+        "episodes.env_kwargs.max_turns": 3,
     },
 }
 """Settings of environments that a nano model can learn a little of."""
@@ -102,7 +114,15 @@ CLONING: dict[str, Any] = {
     "eval.every": 0,
 }
 CLONES: dict[str, dict[str, Any]] = {
-    "turnwise/CodeSynthesis-v1": {"steps": 60, "demonstrations.count": 100, "demonstrations.only_success": True}
+    "turnwise/CodeSynthesis-v1": {"steps": 60, "demonstrations.count": 100, "demonstrations.only_success": True},
+    "turnwise/Web-v1": {
+        "env": "turnwise/WebHTML-v1",
+        "steps": 10,
+        "eval.episodes": 2,
+        "nano.tokenizer": "word",
+        "nano.vocab_size": 2000,
+        "nano.context_length": 2048,
+    },
 }
 """Further settings of cloning, by environment."""
 
@@ -243,7 +263,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     model, env = out / "bc", settings_of(args.env, args.set)
     if not (model / "model").exists():
-        settings = CLONING | CLONES.get(args.env, {}) | env
+        settings = CLONING | env | CLONES.get(args.env, {})
         subprocess.run(command("bc", model, settings), check=True, stdout=subprocess.DEVNULL)
     faults = Faults(random.Random(args.seed))
     wrong: list[str] = []
@@ -254,7 +274,8 @@ def main() -> None:
             killed = disturbed(faults, algorithm, out / algorithm, settings, args.kills // len(algorithms), until)
             left, own = faults.alive(), faults.leftovers
             print(f"{algorithm}: until the next start of a sandbox: {len(own.groups())} control groups and "
-                  f"{len(own.files())} temporary files or folders of killed processes", flush=True)  # fmt: skip
+                  f"{len(own.files())} temporary files or folders of killed processes; browsers seen: {own.browsers}",
+                  flush=True)  # fmt: skip
             undisturbed(algorithm, out / f"{algorithm}-calm", settings, len(steps(out / algorithm)))
             left += [*own.processes(), *own.groups(), *own.files(), *unfinished(out)]
             wrong += checked(algorithm, out / algorithm, out / f"{algorithm}-calm", killed, left)

@@ -35,12 +35,20 @@ class Leftovers:
         self._folder = folder
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         self._seen: set[Owner] = set()
+        self._browsers: set[Owner] = set()
 
     def look(self) -> None:
         """Remember the present processes; to be called often, and before each kill."""
         for pid in descendants(os.getpid()):
             if started := started_at(pid):
-                self._seen.add(Owner(pid, started))
+                self._seen.add(owner := Owner(pid, started))
+                if f"--user-data-dir={self._folder}" in command_line(pid):
+                    self._browsers.add(owner)
+
+    @property
+    def browsers(self) -> int:
+        """Number of browsers that were seen so far."""
+        return len(self._browsers)
 
     def processes(self, patience: float = 30.0) -> list[str]:
         """Return the processes that outlive the run, except for those of Ray's cluster.
@@ -51,7 +59,8 @@ class Leftovers:
         until = time.monotonic() + patience
         while True:
             self.look()
-            alive = {owner.pid for owner in self._seen if owner.alive} | set(marks_of(self._folder))
+            alive = {owner.pid for owner in self._seen if owner.alive}
+            alive |= {*marks_of(self._folder), *naming(self._folder)}
             lines = {pid: command_line(pid) for pid in alive - {os.getpid()}}
             left = [f"process {pid}: {line[:120]}" for pid, line in sorted(lines.items()) if line and not of_ray(line)]
             if not left or time.monotonic() > until:
@@ -78,6 +87,12 @@ def unfinished(run: Path) -> list[str]:
 def marks_of(folder: Path) -> list[int]:
     """Return the processes whose temporary files go to a folder."""
     return [pid for pid, value in marks("TMPDIR").items() if value == str(folder)]
+
+
+def naming(folder: Path) -> list[int]:
+    """Return the processes whose command names a folder: a browser its profile, which is a temporary folder."""
+    pids = [int(path.name) for path in PROC.iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if str(folder) in command_line(pid)]
 
 
 def command_line(pid: int) -> str:

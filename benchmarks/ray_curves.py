@@ -4,6 +4,8 @@
     python benchmarks/ray_curves.py --out runs/ray-curves --minutes 10         # as far as it gets; repeat to go on
     python benchmarks/ray_curves.py --out runs/ray-curves --report             # only what is there
 
+``--runs quickstart`` trains with the quickstart's own configurations, with 5 seeds.
+
 Both engines of a seed start from the same clone with the same settings, one after the other. A curve is the success of
 the training episodes of each step; its area is the mean over the steps. Each finished run is a line in
 ``results/ray-curves/lines.jsonl``.
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,7 @@ from turnwise.trainers.run.metrics import read_metrics
 
 RESULTS = Path(__file__).parent / "results" / "ray-curves" / "lines.jsonl"
 NODE = "127.0.0.2"
-SEEDS = {"loop": 5, "archer": 3}
+SEEDS = {"loop": 5, "archer": 3, "quickstart": 5}
 ENGINES = ("local", "ray")
 WINDOWS = 3
 """Parts of a curve that are compared one by one."""
@@ -100,15 +103,26 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
-def trained(algorithm: str, out: Path, settings: dict[str, Any]) -> float:
-    """Train a run that is not there yet; return its seconds of processor time, without those of Ray's own processes."""
+def trained(algorithm: str, out: Path, settings: dict[str, Any], config: str = "") -> float:
+    """Train a run that is not there yet; return its seconds of processor time, without those of Ray's own processes.
+
+    Args:
+        algorithm: name of the algorithm.
+        out: folder of the run.
+        settings: its settings.
+        config: configuration that they change; empty for ``SHARED``.
+    """
     shutil.rmtree(out, ignore_errors=True)  # a run that was interrupted
     out.parent.mkdir(parents=True, exist_ok=True)
-    file = out.with_suffix(".toml")
-    file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (SHARED | settings).items()))
+    words = [sys.executable, "-m", "turnwise", "train", algorithm, "--out", str(out), "--config"]
+    if config:
+        words += [config, *(f"{name}={value}" for name, value in settings.items()), "progress=false"]
+    else:
+        file = out.with_suffix(".toml")
+        file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (SHARED | settings).items()))
+        words.append(str(file))
     before = os.times()
     with out.with_suffix(".log").open("wb") as log:
-        words = [sys.executable, "-m", "turnwise", "train", algorithm, "--config", str(file), "--out", str(out)]
         ended = subprocess.run(words, stdout=log, stderr=log, check=False)
     if ended.returncode:
         raise SystemExit(f"{out} ended with {ended.returncode}; see {log.name}")
@@ -155,28 +169,37 @@ def lines() -> dict[tuple[str, int, str], dict[str, Any]]:
     return {(line["algorithm"], line["seed"], line["engine"]): line for line in found}
 
 
-def run(out: Path, until: float) -> None:
-    """Train what is missing: a seed with both engines, of the two algorithms in turn."""
+def trained_pair(name: str, seed: int, clone: Path, folder: Path, how: dict[str, Any]) -> float:
+    """Train from a clone, which is made first if it is missing; return the processor seconds of the second run."""
+    made, model = (clone / "model" / "config.json").exists(), {"model": str(clone / "model")}
+    if name == "quickstart":
+        if not made:
+            trained("bc", clone, {"seed": seed}, "quickstart-bc")
+        return trained("loop", folder, {"seed": seed, **model, **how}, "quickstart-loop")
+    shared = {**ENVS[name], "seed": seed}
+    if not made:
+        trained("bc", clone, {**CLONE, **shared, **CLONING[name]})
+    if name == "archer":
+        how["demonstrations.store"] = str(clone / "demonstrations")
+    return trained(name, folder, {**TRAIN, **shared, **OWN[name], **model, **how})
+
+
+def run(out: Path, until: float, names: Sequence[str]) -> None:
+    """Train what is missing: a seed with both engines, of the runs with these names in turn."""
     cluster = Cluster()
     try:
         for seed in range(max(SEEDS.values())):
-            for algorithm in (name for name, seeds in SEEDS.items() if seed < seeds):
-                clone, shared = out / f"bc-{algorithm}-{seed}", {**ENVS[algorithm], "seed": seed}
+            for algorithm in (name for name in names if seed < SEEDS[name]):
                 for engine in ENGINES:
                     if (algorithm, seed, engine) in lines():
                         continue
                     if time.time() > until:
                         return
-                    if not (clone / "model" / "config.json").exists():
-                        trained("bc", clone, {**CLONE, **shared, **CLONING[algorithm]})
                     how: dict[str, Any] = {"rollouts.engine": engine}
-                    if algorithm == "archer":
-                        how["demonstrations.store"] = str(clone / "demonstrations")
                     if engine == "ray":
                         how |= {"rollouts.address": cluster.address, "rollouts.workers": 2}
-                    settings = {**TRAIN, **shared, **OWN[algorithm], "model": str(clone / "model"), **how}
                     folder = out / f"{algorithm}-{seed}-{engine}"
-                    seconds = trained(algorithm, folder, settings)
+                    seconds = trained_pair(algorithm, seed, out / f"bc-{algorithm}-{seed}", folder, how)
                     played, final = curve(folder)
                     line = {"algorithm": algorithm, "seed": seed, "engine": engine, "cpu_seconds": round(seconds, 1)}
                     RESULTS.parent.mkdir(parents=True, exist_ok=True)
@@ -190,10 +213,11 @@ def run(out: Path, until: float) -> None:
         cluster.close()
 
 
-def report() -> None:
+def report(names: Sequence[str]) -> None:
     """Compare the engines, over the seeds that both have."""
     there = lines()
-    for algorithm, wanted in SEEDS.items():
+    for algorithm in names:
+        wanted = SEEDS[algorithm]
         seeds = [seed for seed in range(wanted) if all((algorithm, seed, engine) in there for engine in ENGINES)]
         print(f"\n{algorithm}: {len(seeds)} of {wanted} seeds")
         if len(seeds) < 2:
@@ -222,10 +246,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/ray-curves"))
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no run after this time")
     parser.add_argument("--report", action="store_true", help="train nothing")
+    parser.add_argument("--runs", nargs="*", choices=SEEDS, default=["loop", "archer"], help="runs to compare")
     args = parser.parse_args()
     if not args.report:
-        run(args.out.resolve(), time.time() + 60 * args.minutes)
-    report()
+        run(args.out.resolve(), time.time() + 60 * args.minutes, args.runs)
+    report(args.runs)
 
 
 if __name__ == "__main__":

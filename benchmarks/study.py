@@ -35,6 +35,7 @@ from study_ranks import learned, ranks_of
 from study_report import RESULTS, write_overall, write_report
 from study_rows import clipping_of, trace_of
 from study_start import Start
+from study_values import explained_of
 
 import turnwise
 from turnwise.errors import TurnwiseError, UsageError
@@ -209,6 +210,7 @@ class Harness:
             clipped = clipping_of(run)
             line["episodes"] = sum(float(record.get("episodes") or 0) for record in run.records)
             line |= {"curve": trace_of(run, self.study.curve), "clipped": clipped and asdict(clipped)}
+            line["explained"] = explained_of(run)
             if ranks := ranks_of(run):
                 line["ranks"] = [asdict(rank) for rank in ranks]
         else:

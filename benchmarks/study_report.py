@@ -16,6 +16,7 @@ from study_plan import Job
 from study_ranks import mean_error, mean_rank
 from study_rows import Row, table_rows
 from study_statistics import FEWEST_SEEDS, aggregate, improvement, over_seeds, spread
+from study_values import VALUES, explained_table
 
 from turnwise.errors import UsageError
 
@@ -227,6 +228,7 @@ def write_report(
         lines += _part(sweep_table(study, current), intro)
     lines += _part(reach_table(study, rows), REACHES)
     lines += _part(rank_table(study, rows), RANKS)
+    lines += _part(explained_table(rows), VALUES)
     lines += _part(clip_table(rows), CLIPS)
     curves = {row.name: [trace for trace in row.traces if trace] for row in rows}
     if draw(study.title, curves, docs / f"results-{name}.png"):

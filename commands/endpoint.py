@@ -42,7 +42,8 @@ def endpoint(
     """Serve a model to programs that use OpenAI's or Anthropic's SDK, and record exactly what it sampled for them.
 
     All requests with the operator's key form one episode. To record an episode per attempt, a harness opens one with
-    POST /episodes and ends it with POST /episodes/KEY/end and {"reward": 1.0, "success": true}; you can train on these.
+    POST /episodes and ends it with POST /episodes/API_KEY/end and {"reward": 1.0, "success": true}, both with the
+    operator's key; you can train on these.
     Ctrl-C stops the server and writes open episodes.
 
     Examples:

@@ -81,6 +81,7 @@ def export_nemo(
     options = {"env": id, "policy": "random", "n": n, "splits": split, "levels": level, "seed": seed}
     settings = task_settings(options, words or ())
     made = make(id, **settings.env_kwargs)
+    stub: list[Path] = []
     try:
         served, digest = _served(id, made, settings.env_kwargs)
         sample = settings.sample(made.get_wrapper_attr("tasks")())
@@ -88,11 +89,18 @@ def export_nemo(
             for task in sample.tasks:
                 file.write(json.dumps(_row(made, served, digest, task, agent)) + "\n")
             if project is not None:
-                write_project(project, remote_id(id)[0], agent, made.get_wrapper_attr("max_turns"))
+                stub = write_project(project, remote_id(id)[0], agent, made.get_wrapper_attr("max_turns"))
     finally:
         made.close()
     print_written(sample, out)
-    if project is not None and remote_id(id)[0].token:
+    if project is not None:
+        _print_project(stub, needs_token=bool(remote_id(id)[0].token))
+
+
+def _print_project(files: list[Path], *, needs_token: bool) -> None:
+    for path in files:
+        typer.echo(path)
+    if needs_token:
         hint = f"Gym's commands need the token of that server, without its host: export {TOKEN}=TOKEN"
         remark().print(hint, markup=False)
 

@@ -38,8 +38,8 @@ except KeyboardInterrupt:
 }
 
 
-def write_project(folder: Path, address: Address, agent: str, max_turns: int) -> None:
-    """Write the folder.
+def write_project(folder: Path, address: Address, agent: str, max_turns: int) -> list[Path]:
+    """Write the folder, and return its files.
 
     Args:
         folder: folder in which the user runs NeMo Gym.
@@ -76,6 +76,8 @@ def write_project(folder: Path, address: Address, agent: str, max_turns: int) ->
         type: responses_api_models
         name: policy_model
 """
-    for file, text in {**FILES, CONFIG: config}.items():
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        (folder / file).write_text(text, encoding="utf-8")
+    files = {folder / file: text for file, text in {**FILES, CONFIG: config}.items()}
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return list(files)

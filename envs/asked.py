@@ -4,15 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import UsageError
 from .author_line import method_at
 from .base import TurnEnv
 from .messages import Action
+from .remote.wire import wire_of
 
 
 def has_oracle(env: TurnEnv) -> bool:
     """Return whether an environment, or the one in its wrappers, has an oracle; see ``TurnEnv.has_oracle``."""
     inner: TurnEnv = env.unwrapped  # type: ignore[assignment]
     return inner.has_oracle
+
+
+def refuse_missing_oracle(env: TurnEnv, id: str, instead: str) -> None:
+    """Check that this client has an oracle to ask.
+
+    Args:
+        env: the environment.
+        id: its id.
+        instead: remedy without an oracle, as the end of the message.
+
+    Raises:
+        UsageError: the environment has none for this client; the message says why.
+    """
+    if has_oracle(env):
+        return
+    wire = wire_of(env)
+    if wire and wire.no_oracle:
+        raise UsageError(f"{id}: {wire.no_oracle}; or {instead}")
+    inner: TurnEnv = env.unwrapped  # type: ignore[assignment]
+    reason = inner.contract.exempt.get("oracle_solves", "")
+    raise UsageError(f"{id} has no oracle{f' ({reason})' if reason else ''}; {instead}")
 
 
 def asked(env: Any, method: str, *arguments: Any) -> Action:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..agents.agent import Agent, Remarking
+from ..envs.asked import refuse_missing_oracle
 from ..envs.base import TurnEnv
 from ..envs.registry import create
-from ..envs.remote.wire import wire_of
 from ..envs.source import source_digest
 from ..envs.tools import Tool
-from ..errors import SpendingCapError, UsageError
+from ..errors import SpendingCapError
 from ..loop_thread import refuse_running_loop
 from ..rollouts.branching import refuse_unforkable
 from ..rollouts.engine import pool_of
@@ -226,24 +226,14 @@ def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
     probe = create(env or config.env, **config.env_kwargs)
     try:
         inner = cast(TurnEnv, probe.unwrapped)
-        _refuse_missing_oracle(inner, config)
+        if config.policy.partition(":")[0] in ("oracle", "mixed"):
+            refuse_missing_oracle(inner, config.env, "choose another policy")
         sample, remarks = config.sample(inner.tasks()), _remarks(inner, config)
         tools, source = tuple(inner.tools), source_digest(probe)
     finally:
         probe.close()
     planned, notes = len(sample.tasks) * config.group_size, (*remarks, *sample.notes)
     return _Plan(sample, planned, notes, tools, source)
-
-
-def _refuse_missing_oracle(env: TurnEnv, config: EvalConfig) -> None:
-    """Raise a usage error if the policy asks an oracle, and the environment has none for this client."""
-    asks = config.policy.partition(":")[0] in ("oracle", "mixed")
-    if asks and not env.has_oracle:
-        wire = wire_of(env)
-        if wire and wire.no_oracle:
-            raise UsageError(f"{config.env}: {wire.no_oracle}; or choose another policy")
-        reason = env.contract.exempt.get("oracle_solves", "")
-        raise UsageError(f"{config.env} has no oracle{f' ({reason})' if reason else ''}; choose another policy")
 
 
 def _remarks(env: TurnEnv, config: EvalConfig) -> Iterator[str]:

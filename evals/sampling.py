@@ -94,4 +94,5 @@ def _cell(family: TaskFamily[Any], split: Split, level: int, seed: int) -> Itera
 def _known(what: str, asked: Iterable[Any], there: Sequence[Any], family: str) -> None:
     for item in asked:
         if item not in there:
-            raise UsageError(f"family {family!r} has no {what} {item!s}; choose from {', '.join(map(str, there))}")
+            known = ", ".join(map(str, there))
+            raise UsageError(f"family {family!r} has no {what} {item!s}; choose from {known}", option=what)

@@ -1,4 +1,4 @@
-"""Hosts of environments: in the event loop, on a separate thread, or (``host_process``) in another process.
+"""Hosts of environments: in the event loop, on a thread, or both, or (``host_process``) in another process.
 
 A ``Host`` is the one seam between the runner and an environment, all of it async. An environment server is a further
 host behind the same verbs (``host_socket``).
@@ -30,6 +30,8 @@ Build = Callable[[], TurnEnv]
 """Creates one environment."""
 CLOSING_GRACE = 5.0
 """Seconds that an environment gets to close itself before it is abandoned."""
+AWAITED = ("reset", "step")
+"""Verbs that an environment may have as coroutines."""
 
 H = TypeVar("H", bound="Host")
 T = TypeVar("T")
@@ -117,22 +119,18 @@ class InlineHost(Host):
         self._async = hasattr(env, "astep")
 
     @classmethod
-    async def open(cls, build: Build, *, threaded: bool = False) -> Self:
-        """Create the environment in the event loop, or in a thread if creating it waits for a server."""
+    async def open(cls, build: Build) -> Self:
+        """Create the environment in the event loop."""
         try:
-            return cls(await asyncio.to_thread(build) if threaded else build())
+            return cls(build())
         except (Exception, SystemExit) as error:
             raise translated(error, "open") from error
 
     async def _call(self, verb: str, argument: Any) -> Any:
-        env = self._env
+        if self._async and verb in AWAITED:
+            return await awaited(self._env, verb, argument)
         try:
-            if self._async and verb == "step":
-                return await env.astep(argument)
-            if self._async and verb == "reset":
-                observation, info = await env.areset(options={"task": argument})
-                return observation, info, env.get_wrapper_attr("tools")
-            return perform(env, verb, argument)
+            return perform(self._env, verb, argument)
         except (Exception, SystemExit) as error:
             raise translated(error, verb) from error
 
@@ -174,7 +172,7 @@ class ThreadHost(Host):
         return await self._worker.call(lambda: perform(self._env, verb, argument), verb)
 
     async def fork(self) -> ThreadHost:
-        return self._alike(ThreadHost(Worker(), await self._do("fork")))
+        return self._alike(type(self)(Worker(), await self._do("fork")))
 
     async def close(self) -> None:
         done = self._worker.call(self._env.close, "close")
@@ -185,6 +183,18 @@ class ThreadHost(Host):
     def abandon(self) -> None:
         self._worker.post(self._env.close)
         self._worker.stop()
+
+
+class AwaitingHost(ThreadHost):
+    """An environment that awaits its server: resets and steps run in the event loop, and all else on a thread.
+
+    Creating, forking and closing it wait for the server synchronously, and would stop all other episodes.
+    """
+
+    async def _call(self, verb: str, argument: Any) -> Any:
+        if verb in AWAITED and hasattr(self._env, "astep"):
+            return await awaited(self._env, verb, argument)
+        return await super()._call(verb, argument)
 
 
 class Worker:
@@ -271,6 +281,17 @@ async def in_time(call: Awaitable[T], verb: str, seconds: float | None) -> T:
         if not deadline.expired():
             raise
         raise late(verb, seconds) from None
+
+
+async def awaited(env: TurnEnv, verb: str, argument: Any) -> Any:
+    """Call one verb of ``AWAITED`` on an environment, in the event loop."""
+    try:
+        if verb == "step":
+            return await env.astep(argument)
+        observation, info = await env.areset(options={"task": argument})
+        return observation, info, env.get_wrapper_attr("tools")
+    except (Exception, SystemExit) as error:
+        raise translated(error, verb) from error
 
 
 def perform(env: TurnEnv, verb: str, argument: Any) -> Any:

@@ -26,7 +26,7 @@ from .episode_request import EpisodeRequest
 from .hedging import ResetWatch
 from .host_process import ProcessHost, portable
 from .host_socket import SocketHost, places_at
-from .hosts import Build, Host, InlineHost, ThreadHost
+from .hosts import AwaitingHost, Build, Host, InlineHost, ThreadHost
 from .options import Isolation, RunOptions
 from .stats import RunStats
 
@@ -149,7 +149,7 @@ class EnvPool:
         if self.places is not None:
             return await self._open_remote()
         if self.isolation == "inline":
-            return await InlineHost.open(self.build, threaded=is_foreign(self.env_id))
+            return await (AwaitingHost if is_foreign(self.env_id) else InlineHost).open(self.build)
         if self.isolation == "thread":
             return await ThreadHost.open(self.build)
         return await ProcessHost.open(self.build)

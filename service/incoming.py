@@ -38,12 +38,12 @@ async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     """Do the work, and cancel it when the client disconnects.
 
     Raises:
-        ClientGone: the client disconnected.
+        ClientGone: the client disconnected, even if the work is done by now.
     """
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
+        if gone.done():
             raise ClientGone
         return task.result()
     finally:

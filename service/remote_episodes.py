@@ -76,9 +76,10 @@ class RemoteEpisodes:
     """Episodes without a Turnwise environment: an external harness opens them, plays them and reports their rewards.
 
     ``POST /episodes`` with the operator's key opens one and answers with its ``id``, and with ``api_key`` and
-    ``base_url`` for its client. ``POST /episodes/{key}/end`` with ``{"reward": 1.0, "success": true}`` ends it: the
-    reward belongs to the last turn, and you may train on the episode. Without a reward it is ``cancelled``: kept, never
-    scored. All requests with the operator's own key form one episode, from the start to the end of serving.
+    ``base_url`` for its client. ``POST /episodes/{api_key}/end`` with ``{"reward": 1.0, "success": true}``, also with
+    the operator's key, ends it: the reward belongs to the last turn, and you may train on the episode. Without a reward
+    it is ``cancelled``: kept, never scored. All requests to the policy with the operator's own key form one episode,
+    from the start to the end of serving.
 
     Args:
         endpoint: server; this class creates the operator's key in it.
@@ -164,11 +165,11 @@ class RemoteEpisodes:
         return JSONResponse(created)
 
     async def _ended(self, request: Request) -> Response:
+        self._operators(request)  # its own key is what a program has that is to be scored
+        judged = _judgement(await read_json(request, self._endpoint.max_body))
         key = str(request.path_params["key"])
         if key == self.key or key not in self._open:
             raise RequestError("there is no such open episode", status=404, code="no_such_episode")
-        body = await read_json(request, self._endpoint.max_body)
-        judged = _judgement(body)
         if judged is not None and not self._open[key].turns:
             raise RequestError("this episode has no request for an answer yet, so it cannot be scored", status=409)
         try:
@@ -180,7 +181,7 @@ class RemoteEpisodes:
     def _operators(self, request: Request) -> None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if not secrets.compare_digest(given.encode(), self.key.encode()):
-            raise RequestError("only the operator's key opens episodes", status=401, code="invalid_api_key")
+            raise RequestError("only the operator's key opens and ends episodes", status=401, code="invalid_api_key")
 
 
 def _judgement(body: Any) -> tuple[float, bool] | None:

@@ -62,17 +62,18 @@ class TaskFamily(ABC, Generic[T]):
         if spec.family != self.name:
             raise TaskError(f"the task spec names family {spec.family!r}, but this is family {self.name!r}")
         if spec.level not in self.levels:
-            raise TaskError(f"family {self.name!r} has no level {spec.level}; choose one of {list(self.levels)}")
+            known = ", ".join(map(str, self.levels))
+            raise TaskError(f"family {self.name!r} has no level {spec.level}; choose one of {known}", option="level")
         if spec.split not in self.splits:
-            known = ", ".join(self.splits)
-            raise TaskError(f"family {self.name!r} has no split '{spec.split}'; choose one of {known}")
+            raise self._no_split(spec.split)
         if spec.template not in self.templates(spec.split):
             known = ", ".join(self.templates(spec.split))
             raise TaskError(
-                f"family {self.name!r} has no template {spec.template!r} in split '{spec.split}'; choose {known}"
+                f"family {self.name!r} has no template {spec.template!r} in split '{spec.split}'; choose {known}",
+                option="template",
             )
         if self.seeds is not None and spec.seed >= self.seeds:
-            raise TaskError(f"family {self.name!r} has seeds 0 to {self.seeds - 1}; got {spec.seed}")
+            raise TaskError(f"family {self.name!r} has seeds 0 to {self.seeds - 1}; got {spec.seed}", option="seed")
 
     def spec(
         self, seed: int = 0, *, split: Split | str = Split.TRAIN, level: int | None = None, template: str | None = None
@@ -80,7 +81,7 @@ class TaskFamily(ABC, Generic[T]):
         """Return a checked spec; the seed draws an omitted template, and an omitted level is the lowest usual one."""
         part = TaskSpec(self.name, split=Split(split) if split in list(Split) else split).split  # type: ignore[arg-type]
         if part not in self.splits:
-            raise TaskError(f"family {self.name!r} has no split '{part}'; choose one of {', '.join(self.splits)}")
+            raise self._no_split(part)
         if self.seeds is not None:
             seed %= self.seeds
         if template is None:
@@ -89,6 +90,10 @@ class TaskFamily(ABC, Generic[T]):
         spec = TaskSpec(self.name, template, self.usual[0] if level is None else level, seed, part)
         self.check(spec)
         return spec
+
+    def _no_split(self, split: Split) -> TaskError:
+        known = ", ".join(self.splits)
+        return TaskError(f"family {self.name!r} has no split '{split}'; choose one of {known}", option="split")
 
     def sample(
         self, n: int, *, split: Split | str = Split.TRAIN, level: int | None = None, first_seed: int = 0

@@ -54,7 +54,8 @@ class TaskSpec:
         try:
             object.__setattr__(self, "split", Split(self.split))
         except ValueError:
-            raise TaskError(f"unknown task split {self.split!r}; choose one of {', '.join(Split)}") from None
+            known = ", ".join(Split)
+            raise TaskError(f"unknown task split {self.split!r}; choose one of {known}", option="split") from None
 
     @property
     def digest(self) -> str:

@@ -28,6 +28,7 @@ from .collect.resample import Fresh, fresh_utterances, shared_utterances
 from .critics.encoders import encoder_named, is_language_model
 from .critics.gate import CriticGate
 from .critics.replay import Replay
+from .critics.returns import explained, lambda_returns
 from .critics.token_values import token_values
 from .critics.transitions import Transition, transitions
 from .critics.utterance import UtteranceCritic
@@ -114,8 +115,10 @@ class ArcherTrainer(Trainer[ArcherConfig]):
         episodes = [episode for group in groups for episode in group.members]
         if run.reports.kept:
             run.reports.learned(judged_episodes(parts.critic, episodes, step=run.step + 1, only=run.reports.kept))
-        parts.replay.add([turn for episode in episodes for turn in transitions(episode, config.gamma)])
-        metrics = self._pretrained | await learn_critic(config, run, parts, clock)
+        turns = [turn for episode in episodes for turn in transitions(episode, config.gamma)]
+        judged_before = foresight(config, parts, turns)
+        parts.replay.add(turns)
+        metrics = self._pretrained | judged_before | await learn_critic(config, run, parts, clock)
         self._pretrained = {}
         learns = run.step >= config.warmup
         if self.gate is not None:
@@ -131,6 +134,13 @@ class ArcherTrainer(Trainer[ArcherConfig]):
 def train(config: ArcherConfig) -> RunResult:
     """Run ArCHer to its last step: see ``train_with``."""
     return train_with(ArcherTrainer, config)
+
+
+def foresight(config: ArcherConfig, parts: Hierarchy, turns: Sequence[Transition]) -> dict[str, float]:
+    """Return how much of the variance of new turns' returns V explains before the critic learns from them."""
+    if not turns:
+        return {}
+    return {"critic/explained": explained(*lambda_returns(turns, parts.critic, gamma=config.gamma, lam=1.0))}
 
 
 async def learn_critic(config: ArcherConfig, run: Run, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:

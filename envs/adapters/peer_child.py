@@ -13,8 +13,10 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Protocol
+from typing import NoReturn, Protocol
 
+IDLE_SECONDS = 60.0
+"""Seconds that a process waits for another game when the last one has ended."""
 MOST_ERRORS = 1 << 20
 """Bytes of standard error beyond which what was written so far is dropped."""
 
@@ -31,7 +33,9 @@ class Game(Protocol):
 
 
 def serve(fd: int, folder: str, make: Callable[[], Game]) -> None:
-    """Serve games, which a first call creates, until the pipe closes; then end this process and all that it started.
+    """Serve games, which a first call creates, until the pipe closes or no game is left for ``IDLE_SECONDS``.
+
+    Then this process ends with all that it started.
 
     Args:
         fd: inherited socket, one line of JSON per request and per answer.
@@ -44,8 +48,16 @@ def serve(fd: int, folder: str, make: Callable[[], Game]) -> None:
     pipe, requests = socket.socket(fileno=fd), queue.SimpleQueue[bytes]()
     threading.Thread(target=_read, args=(pipe, requests, folder), daemon=True).start()
     games: dict[int, Game] = {}
+    seconds = None
     while True:
-        answer = _answer(games, requests.get(), make)
+        try:
+            line = requests.get(timeout=seconds)
+        except queue.Empty:
+            _end(folder)
+        if (answer := _answer(games, line, make)) is None:
+            seconds = None if games else IDLE_SECONDS
+            continue
+        seconds = None
         if os.fstat(2).st_size > MOST_ERRORS:
             os.ftruncate(2, 0)
         with contextlib.suppress(OSError):  # the other thread ends this process
@@ -57,18 +69,26 @@ def _read(pipe: socket.socket, requests: queue.SimpleQueue[bytes], folder: str) 
     with contextlib.suppress(OSError), pipe.makefile("rb") as lines:
         for line in lines:
             requests.put(line)
+    _end(folder)
+
+
+def _end(folder: str) -> NoReturn:
+    """End this process and all that it started."""
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(ProcessLookupError):  # not the leader of a group
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(0)
 
 
-def _answer(games: dict[int, Game], line: bytes, make: Callable[[], Game]) -> bytes:
-    """Return the answer to a request, and close the games that it names."""
-    closed, (number, verb, arguments) = json.loads(line)
+def _answer(games: dict[int, Game], line: bytes, make: Callable[[], Game]) -> bytes | None:
+    """Return the answer to a request, and close the games that it names; ``None`` if none is left."""
+    closed, call = json.loads(line)
     for each in closed:
         with contextlib.suppress(Exception):
             games.pop(each).close()
+    if not call:  # null: no game is left; an empty text: there will be others
+        return None if call is None else b"{}"
+    number, verb, arguments = call
     try:
         if number not in games:
             games[number] = make()

@@ -1,8 +1,9 @@
 """A child process in which a package runs for all environments of this process that play its games.
 
 Whatever the package keeps stays there: global generators, temporary files, processes of its own. The child starts with
-the first game and ends with the last one. It also ends when this process does, even if that is killed and a game hangs:
-a thread of the child reads the end of its pipe, removes its files, and kills its processes.
+the first game. It takes seconds to load its package, so it waits for the next game when the last one has ended, and
+ends itself after a while. It also ends when this process does, even if that is killed and a game hangs: a thread of the
+child reads the end of its pipe, removes its files, and kills its processes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class HostedGame:
     def __init__(self, module: str) -> None:
         with _lock:
             child = _running.get(module)
-            if child is None or not child.usable:
+            if child is None or not child.usable or (child.rests and not child.wake()):
                 child = _running[module] = _Child(module)
             self._child, self._number = child, child.next_number
             child.next_number += 1
@@ -68,10 +69,10 @@ class HostedGame:
         return self._child.ask(self._number, verb, arguments)
 
     def close(self) -> None:
-        """End the game, and the process if it was the last one."""
+        """End the game."""
         if self._end.detach() is not None:
             self._child.release(self._number)
-            _stop_unused(self._child)
+            _let_rest(self._child)
 
 
 class _Child:
@@ -80,6 +81,7 @@ class _Child:
     def __init__(self, module: str) -> None:
         self.games: set[int] = set()
         self.next_number = 0
+        self.rests = False
         self._closed: list[int] = []
         self._owner, self._turn = os.getpid(), threading.Lock()
         self._accepts_calls, self._stopped = True, False
@@ -101,6 +103,31 @@ class _Child:
     def usable(self) -> bool:
         """Whether the process takes calls; one that was started before a fork of this process does not."""
         return self._accepts_calls and self._owner == os.getpid()
+
+    def wake(self) -> bool:
+        """Let the process wait for calls again, unless it has ended itself meanwhile; return whether it does."""
+        self.rests = False
+        with self._turn, contextlib.suppress(OSError):
+            self._pipe.settimeout(MOST_SECONDS)
+            self._pipe.sendall(b'[[], ""]\n')
+            if self._answers.readline().endswith(b"\n"):
+                return True
+        self.stop()
+        return False
+
+    def rest(self) -> None:
+        """Let the last games go, and wait for others. A process whose call hangs ends instead."""
+        self.rests = True
+        if not self.usable or not self._turn.acquire(blocking=False):
+            self.stop()
+            return
+        try:
+            closed, self._closed = self._closed, []
+            self._pipe.sendall(f"[{closed}, null]\n".encode())
+        except OSError:
+            self.stop()
+        finally:
+            self._turn.release()
 
     def ask(self, game: int, verb: str, arguments: dict[str, Any]) -> Any:
         """Call a method of a game."""
@@ -143,10 +170,6 @@ class _Child:
         self.games.discard(game)
         self._closed.append(game)
 
-    def retire(self) -> None:
-        """Take no more games: this process is about to end."""
-        self._accepts_calls = False
-
     def stop(self) -> str:
         """End the process with all that it started, remove its files, and return how it ended; see ``_reason``."""
         self._accepts_calls = False
@@ -176,20 +199,16 @@ class _Child:
 
 
 def _drop(child: _Child, game: int) -> None:
-    """Let a collected game go; another thread waits for the process, since a collection may run anywhere."""
+    """Let a collected game go; another thread does the rest, since a collection may run anywhere."""
     child.release(game)
     if not child.games:
-        threading.Thread(target=_stop_unused, args=(child,), daemon=True).start()
+        threading.Thread(target=_let_rest, args=(child,), daemon=True).start()
 
 
-def _stop_unused(child: _Child) -> None:
+def _let_rest(child: _Child) -> None:
     with _lock:
-        if child.games:
-            return
-        for module in [module for module, each in _running.items() if each is child]:
-            del _running[module]
-        child.retire()
-    child.stop()
+        if not child.games and not child.rests:
+            child.rest()
 
 
 @atexit.register

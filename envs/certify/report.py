@@ -84,8 +84,9 @@ class Certificate(Verdicts[Verdict]):
 
     def __str__(self) -> str:
         counts = self.counts()
+        held = "1 law holds" if counts[Status.PASS] == 1 else f"{counts[Status.PASS]} laws hold"
         head = (
-            f"{self.env_id}: {self._word()} ({counts[Status.PASS]} laws hold, "
+            f"{self.env_id}: {self._word()} ({held}, "
             f"{counts[Status.FAIL]} broken, {counts[Status.SKIP]} not tried; {self.seconds:.1f} s)"
         )
         findings = [str(one) for one in self.failed]

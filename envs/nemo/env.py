@@ -31,6 +31,8 @@ Agent = Literal["auto", "simple_agent", "gymnasium_agent"]
 MAX_CALLS = 16
 """Maximum number of calls of one message; the rest is refused."""
 OVER = "The episode is over."
+CLOSING = 5.0
+"""Seconds that ``close`` waits for the server."""
 VERDICT = re.compile("success|reward|mask_sample|failure_.*")
 """Fields of a verdict. A row's own are not sent, since a server returns the row with its verdict."""
 
@@ -77,7 +79,6 @@ class NemoGymEnv(TurnEnv[Row]):
             raise
         self._success_at = success_at
         self._output: list[dict[str, Any]] = []
-        self._closes = False
         super().__init__(max_turns=max_turns)
 
     @property
@@ -103,16 +104,15 @@ class NemoGymEnv(TurnEnv[Row]):
         """Begin a session."""
         if not self._closing.alive:
             raise ContractError("this environment is closed; make another one")
-        await LOOP.run(self._end())
+        await LOOP.run(self._session.renew())
         self._row, self._output = task.fields, []
         self._tools = row_tools(task)
-        self._session.renew()
         first = first_messages(task)
         opening = await LOOP.run(self._session.post("/reset" if self._steps else "/seed_session", self._row))
-        if not self._steps:
-            return Observation(first)
-        self._closes = _mapping(opening.get("info")).get("supports_explicit_close") is True
-        return Observation((*first, *_messages(opening)))
+        promises = _mapping(opening.get("info")) if self._steps else opening  # a server of Turnwise closes both kinds
+        if promises.get("supports_explicit_close") is True:
+            self._session.ends_by = "/close" if self._steps else "/close_session"
+        return Observation((*first, *(_messages(opening) if self._steps else ())))
 
     async def act(self, action: Action) -> Step:
         """Take one action as the agent of the server does."""
@@ -151,7 +151,7 @@ class NemoGymEnv(TurnEnv[Row]):
         """End the session."""
         if self._closing.alive:
             with contextlib.suppress(Exception):
-                LOOP.wait(self._end())
+                LOOP.wait(self._session.close(), CLOSING)
         self._closing()
         super().close()
 
@@ -172,6 +172,7 @@ class NemoGymEnv(TurnEnv[Row]):
         row = {name: value for name, value in self._row.items() if not VERDICT.fullmatch(name)}
         body = row | {"response": _response(self._output)}
         verdict = await LOOP.run(self._session.post("/verify", body))
+        self._session.ends_by = ""  # the verdict ended it
         if verdict.get("mask_sample"):
             raise EnvironmentFailedError(f"the server could not verify: {verdict.get('failure_reason')!s:.500}")
         reward, sent = _number(verdict.get("reward")), set(body)
@@ -200,13 +201,6 @@ class NemoGymEnv(TurnEnv[Row]):
     def _score_by(self, reward: float, verdict: Mapping[str, Any]) -> Score:
         success = verdict.get("success")
         return Score(success=success if isinstance(success, bool) else reward >= self._success_at)
-
-    async def _end(self) -> None:
-        """Free what the server keeps for the episode, if it offers to."""
-        if self._closes:
-            self._closes = False
-            with contextlib.suppress(Exception):
-                await self._session.post("/close", {})
 
 
 def nemo(id: str, rows: Rows | None = None, **kwargs: Any) -> NemoGymEnv:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -43,9 +44,12 @@ class NemoSession:
         base = str(address).replace("ws", "http", 1)
         auth = ("nemo", address.token)  # a server of Turnwise recognizes the protocol by the user
         self._client = httpx.AsyncClient(base_url=base, auth=auth, timeout=SECONDS, trust_env=False)
+        self.ends_by = ""
+        """Path by which the server lets a client end the present session; ``""`` if there is none."""
 
-    def renew(self) -> None:
-        """Forget the cookies, so that the next request begins another session."""
+    async def renew(self) -> None:
+        """End the session, and forget its cookies, so that the next request begins another one."""
+        await self._end()
         self._client.cookies.clear()
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
@@ -92,8 +96,16 @@ class NemoSession:
             return set()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """End the session, and close the connections."""
+        await self._end()
         await self._client.aclose()
+
+    async def _end(self) -> None:
+        """Free what the server keeps for the session, if it offers to."""
+        path, self.ends_by = self.ends_by, ""
+        if path:
+            with contextlib.suppress(Exception):
+                await self.post(path, {})
 
     async def _answer(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
         try:

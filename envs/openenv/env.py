@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import ContractError, InfrastructureError, UnparseableError
@@ -162,13 +162,13 @@ class OpenEnv(TurnEnv):
                 text = TextPart(f"Error: one message may call {MAX_CALLS} tools; {left} were not called.")
                 answers.append(Message("tool", (text,), name=calls[MAX_CALLS].name))
         info = {"tool_errors": failed} if failed else {}
-        return self._step(Observation(tuple(answers)), {**data, "reward": paid}, info)
+        return replace(self._step(Observation(tuple(answers)), data, info), reward=paid)
 
     def _step(self, observation: Observation, data: Mapping[str, Any], info: Mapping[str, Any] | None = None) -> Step:
         reward, terminated, truncated, success = flags_of(data)
         if not (terminated or truncated):
             return Step(observation, reward, info=info or {})
-        solved = reward >= self._success_at if success is None else success
+        solved = reward >= self._success_at if success is None else success  # the last call's, not the message's sum
         limited = {OUT_OF_TURNS: True} if metadata_of(data).get(OUT_OF_TURNS) is True else {}
         return Step(observation, reward, terminated, truncated, Score(success=solved), {**(info or {}), **limited})
 

@@ -46,6 +46,8 @@ class LiveWorker:
     def __init__(self, actor: Any, seats: int, pid: int, node: str = "", address: str = "") -> None:
         self.actor, self.seats, self.pid, self.node, self.address = actor, seats, pid, node, address
         self.leases = 0
+        self.agent = ""
+        """Digest of the agent that it has played last, and so need not be sent."""
         self.playing: set[str] = set()
         """Names of the episodes that it has, also once it died with them."""
         self.reserved = self.alone = False
@@ -67,7 +69,7 @@ class LiveWorker:
 class Staff(Protocol):
     """The part of ``Workers`` that a keeper reports to."""
 
-    async def began(self, worker: LiveWorker) -> None:
+    def began(self, worker: LiveWorker) -> None:
         """Add a worker that is ready."""
 
     def ended(self, worker: LiveWorker) -> None:
@@ -76,10 +78,10 @@ class Staff(Protocol):
     def retire(self, worker: LiveWorker, why: str) -> None:
         """Let a worker end after its episodes."""
 
-    async def died(self) -> None:
+    def died(self) -> None:
         """Count a worker that died or could not start."""
 
-    async def stop_run(self, error: TurnwiseError) -> None:
+    def stop_run(self, error: TurnwiseError) -> None:
         """Stop the run with an error."""
 
 
@@ -115,18 +117,18 @@ class Keeper:
             started, died = time.monotonic(), True
             try:
                 self._worker = await self._opened(actor)
-                await self._staff.began(self._worker)
+                self._staff.began(self._worker)
                 started = time.monotonic()
                 died = await self._watched(self._worker)
             except (UsageError, InfrastructureError) as error:
                 self._stopped = True
-                await self._staff.stop_run(error)
+                self._staff.stop_run(error)
             except (RayError, TimeoutError, OSError) as error:
                 event(LOG, "worker lost", f"a worker could not start: {first_line(error)}")
             finally:
                 await self._end(actor)
             if died:
-                await self._staff.died()
+                self._staff.died()
                 pause = 0.0 if time.monotonic() - started > LONGEST_PAUSE else pause
                 await asyncio.sleep(pause)
                 pause = min(2 * pause or 0.5, LONGEST_PAUSE)

@@ -122,6 +122,7 @@ class Played:
         retries: attempts beyond the first.
         failures: failed attempts by kind of error.
         error: class and message of an error that stops the run, if there was one.
+        unknown: whether nothing was played, since the worker does not have the agent (any more).
         hedged: number of the worker's resets that got a rival since its last answer.
     """
 
@@ -130,6 +131,7 @@ class Played:
     retries: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     error: tuple[str, str] | None = None
+    unknown: bool = False
     hedged: int = 0
 
 

@@ -169,8 +169,8 @@ class ClusterPool(RemotePool):
             attempt = replace(lease, attempt=before.leases + 1, agent=digest)
             worked, answered, died = None, False, False
             try:
-                data = await workers.call(worker, worker.actor.play.remote(attempt, [reference]))
-                episodes = self._counted(pickle.loads(data), attempt, stats)
+                answer = await self._answer(workers, worker, attempt, reference)
+                episodes = self._counted(answer, attempt, stats)
                 worked, answered = place_worked(episodes), True
             except WorkerLostError as error:
                 lost, died = lost + 1, True
@@ -189,13 +189,23 @@ class ClusterPool(RemotePool):
             finally:
                 if not died:
                     worker.playing.discard(name)
-                await asyncio.shield(workers.release(worker, worked=worked, answered=answered))
+                workers.release(worker, worked=worked, answered=answered)
             if worked is False and before.moved < ELSEWHERE and self._place_failed(worker, episodes):
                 self.counts["moved"] += 1
                 stats.retries += 1
                 before, avoid, patient = before.and_failed(episodes), worker, True
                 continue
             return [before.added_to(each) for each in episodes]
+
+    async def _answer(self, workers: Workers, worker: LiveWorker, lease: Lease, reference: Any) -> Played:
+        """Have a worker play a lease, with the reference to its agent only if the worker may not have it."""
+        data = cloudpickle.dumps(lease)
+        agents = () if worker.agent == lease.agent else ([reference],)
+        played: Played = pickle.loads(await workers.call(worker, worker.actor.play.remote(data, *agents)))
+        if played.unknown:
+            played = pickle.loads(await workers.call(worker, worker.actor.play.remote(data, [reference])))
+        worker.agent = lease.agent
+        return played
 
     def _place_failed(self, worker: LiveWorker, episodes: list[Episode]) -> bool:
         """Whether another place may play episodes that failed before any action: the failure may be one of this place.

@@ -62,13 +62,17 @@ class Worker:
             return first_line(f"{type(error).__name__}: {error}")
         return ""
 
-    async def play(self, lease: Lease, agents: Sequence[Any]) -> bytes:
+    async def play(self, data: bytes, agents: Sequence[Any] = ()) -> bytes:
         """Play a lease to its end, and return a pickled ``Played``.
 
         Args:
-            lease: the lease.
-            agents: reference to the bytes of the agent, in a list, so that Ray fetches it only if it is needed.
+            data: the pickled lease.
+            agents: reference to the bytes of the agent, in a list, so that Ray fetches it only if it is needed; nothing
+                for an agent that this worker should have.
         """
+        lease: Lease = pickle.loads(data)
+        if not agents and lease.agent not in self._agents:
+            return pickle.dumps(Played(lease.key, unknown=True))
         task = self._playing[lease.key] = asyncio.create_task(self._played(lease, agents), name=lease.key)
         try:
             done = await task

@@ -19,6 +19,7 @@ from .circuit import Circuit
 from .deaths import Deaths
 from .keeper import Keeper, LiveWorker, awaited
 from .nodes import Nodes, Slot, nodes_now, slots_of
+from .waiters import Waiters
 
 LOG = logging.getLogger(__name__)
 MOST_LOSSES = 8
@@ -51,10 +52,9 @@ class Workers:
         self.nodes, self._places, self._unexplained = Circuit(), Circuit(), Deaths[LiveWorker]()
         self._fruitless = self._choosy = 0
         self._fatal: TurnwiseError | None = None
-        self._changed = asyncio.Condition()
+        self._changed = Waiters()
         self._keepers: dict[Slot, tuple[Keeper, asyncio.Task[None]]] = {}
         self._resting: set[asyncio.TimerHandle] = set()
-        self._notifying: set[asyncio.Task[None]] = set()
         self._without_since = time.monotonic()
         self._following = asyncio.create_task(self._follow(), name="turnwise-ray-nodes")
 
@@ -78,33 +78,32 @@ class Workers:
             InfrastructureError: all of them keep dying.
         """
         started = time.monotonic()
-        async with self._changed:
-            self._choosy += avoid is not None or alone
-            reserved: LiveWorker | None = None
-            try:
-                while True:
-                    if self._fatal is not None:
-                        raise type(self._fatal)(str(self._fatal))
-                    usable = self._usable(avoid)
-                    left = started + PATIENCE - time.monotonic()
-                    if avoid is not None and patient and left > 0 and self._starting(avoid, usable):
-                        with contextlib.suppress(TimeoutError):
-                            await asyncio.wait_for(self._changed.wait(), left)
-                        continue
-                    if alone:
-                        reserved = self._reserve(usable, reserved)
-                    free = [worker for worker in usable if self._has_room(worker, reserved, alone=alone)]
-                    if free:
-                        chosen = min(free, key=lambda worker: worker.leases)
-                        chosen.leases += 1
-                        chosen.alone = alone
-                        return chosen
-                    await self._changed.wait()
-            finally:
-                self._choosy -= avoid is not None or alone
-                self._unreserve(reserved)
+        self._choosy += avoid is not None or alone
+        reserved: LiveWorker | None = None
+        try:
+            while True:
+                if self._fatal is not None:
+                    raise type(self._fatal)(str(self._fatal))
+                usable = self._usable(avoid)
+                left = started + PATIENCE - time.monotonic()
+                if avoid is not None and patient and left > 0 and self._starting(avoid, usable):
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._changed.wait(), left)
+                    continue
+                if alone:
+                    reserved = self._reserve(usable, reserved)
+                free = [worker for worker in usable if self._has_room(worker, reserved, alone=alone)]
+                if free:
+                    chosen = min(free, key=lambda worker: worker.leases)
+                    chosen.leases += 1
+                    chosen.alone = alone
+                    return chosen
+                await self._changed.wait()
+        finally:
+            self._choosy -= avoid is not None or alone
+            self._unreserve(reserved)
 
-    async def release(self, worker: LiveWorker, *, worked: bool | None, answered: bool = True) -> None:
+    def release(self, worker: LiveWorker, *, worked: bool | None, answered: bool = True) -> None:
         """Return a lease.
 
         Args:
@@ -113,17 +112,16 @@ class Workers:
                 nothing about the place.
             answered: whether the worker answered.
         """
-        async with self._changed:
-            worker.leases -= 1
-            every = self._choosy or worker.alone
-            worker.alone = False
-            if answered:
-                self._fruitless = 0
-            if worked is not None:
-                self._judge(worker, worked=worked)
-            if worker.retiring and not worker.leases:
-                worker.emptied.set()
-            self._changed.notify_all() if every else self._changed.notify()
+        worker.leases -= 1
+        every = self._choosy > 0 or worker.alone
+        worker.alone = False
+        if answered:
+            self._fruitless = 0
+        if worked is not None:
+            self._judge(worker, worked=worked)
+        if worker.retiring and not worker.leases:
+            worker.emptied.set()
+        self._changed.wake(every=every)
 
     def finished(self, episode: str, *, suspect: bool) -> None:
         """Note the end of an episode, which may tell why workers died; see ``Deaths.end``."""
@@ -153,8 +151,9 @@ class Workers:
             worker.mark_lost(str(error))
             raise WorkerLostError(str(error)) from None
         finally:
-            answer.cancel()
-            await asyncio.gather(answer, return_exceptions=True)
+            if not answer.done():
+                answer.cancel()
+                await asyncio.gather(answer, return_exceptions=True)
 
     def retire(self, worker: LiveWorker, why: str) -> None:
         """Lend no more seats of a worker; when its episodes have ended, another takes its place."""
@@ -173,19 +172,18 @@ class Workers:
         for timer in self._resting:
             timer.cancel()
         tasks = [task for _, task in self._keepers.values()]
-        for task in (*tasks, *self._notifying):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(self._following, *tasks, *self._notifying, return_exceptions=True)
+        await asyncio.gather(self._following, *tasks, return_exceptions=True)
         self.live.clear()
 
     # -- called by keepers ----------------------------------------------------------------------------------------
 
-    async def began(self, worker: LiveWorker) -> None:
+    def began(self, worker: LiveWorker) -> None:
         """Add a worker that is ready."""
         worker.on_lost = self._note_death
-        async with self._changed:
-            self.live.append(worker)
-            self._changed.notify_all()
+        self.live.append(worker)
+        self._wake()
 
     def ended(self, worker: LiveWorker) -> None:
         """Remove a worker."""
@@ -194,19 +192,18 @@ class Workers:
         if not self.live:
             self._without_since = time.monotonic()
 
-    async def died(self) -> None:
+    def died(self) -> None:
         """Count a worker that died or could not start."""
         self.deaths += 1
         self._fruitless += 1
         if self._fruitless > max(FRUITLESS * self.target, MOST_LOSSES + 1):
             said = f"{self._fruitless} workers died in a row without having played one episode"
-            await self.stop_run(InfrastructureError(said))
+            self.stop_run(InfrastructureError(said))
 
-    async def stop_run(self, error: TurnwiseError) -> None:
+    def stop_run(self, error: TurnwiseError) -> None:
         """Let all who wait for a worker raise an error."""
-        async with self._changed:
-            self._fatal = self._fatal or error
-            self._changed.notify_all()
+        self._fatal = self._fatal or error
+        self._wake()
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
@@ -242,7 +239,7 @@ class Workers:
     def _unreserve(self, worker: LiveWorker | None) -> None:
         if worker is not None:
             worker.reserved = False
-            self._changed.notify_all()
+            self._wake()
 
     def _has_room(self, worker: LiveWorker, reserved: LiveWorker | None, *, alone: bool) -> bool:
         """Whether a worker can get a lease now."""
@@ -277,13 +274,7 @@ class Workers:
         return seconds > 0
 
     def _wake(self) -> None:
-        async def notify() -> None:
-            async with self._changed:
-                self._changed.notify_all()
-
-        task = asyncio.create_task(notify())
-        self._notifying.add(task)
-        task.add_done_callback(self._notifying.discard)
+        self._changed.wake(every=True)
 
     async def _follow(self) -> None:
         """Have one keeper for each place, as nodes join, drain and leave."""
@@ -294,7 +285,7 @@ class Workers:
             except (RayError, OSError, RuntimeError) as error:
                 event(LOG, "nodes", f"the cluster does not tell its nodes: {error}", level=logging.DEBUG)
             if not self.live and time.monotonic() - self._without_since > self._config.start_timeout:
-                await self.stop_run(await asyncio.to_thread(self._none_started))
+                self.stop_run(await asyncio.to_thread(self._none_started))
             await asyncio.sleep(LOOK)
 
     def _reconcile(self, nodes: Nodes) -> None:

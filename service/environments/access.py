@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ class Client:
 
 
 class Access:
-    """Decides by the header ``Authorization: Bearer``, or ``X-API-Key`` without one, in constant time.
+    """Decides in constant time by ``Authorization: Bearer``, by ``X-API-Key``, or by the password of a URL.
 
     Args:
         tokens: tokens of clients; none lets every client in.
@@ -56,13 +57,27 @@ class Access:
     def client(self, headers: Mapping[str, str]) -> Client | None:
         """Return the client who sent these headers, or ``None`` for an unknown one."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        token = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()
+        if scheme.lower() != "bearer":
+            token = headers.get("x-api-key", "") or (credentials(headers) or ("", ""))[1]
+        token = token.strip()
         if self._operator is not None and _same(token, self._operator):
             return Client(_named(token), operator=True)
         if not self._tokens:
             return Client("anybody", operator=False)
         known = [_same(token, each) for each in self._tokens]
         return Client(_named(token), operator=False) if any(known) else None
+
+
+def credentials(headers: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return user and password of HTTP's basic authentication, which clients take from a URL, or ``None``."""
+    scheme, _, encoded = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except ValueError:  # not base64, or not text
+        return None
+    return user, password
 
 
 def _same(one: str, other: str) -> bool:

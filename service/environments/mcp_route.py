@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import Request
+
 from ...envs.messages import Action, ToolCall
 from ...envs.remote.frames import of
 from ...envs.remote.problems import problem_of
@@ -20,6 +22,7 @@ from . import openenv
 from .access import Client
 from .catalog import Served
 from .episodes import Episodes
+from .http_reset import reset_for
 from .served_episode import ServedEpisode
 
 SESSION = "mcp-session-id"
@@ -42,11 +45,11 @@ class McpSession:
 
     Args:
         id: id of the session and its episode; ``None`` before ``initialize`` has started it.
-        task: parameters of the task, as the query of the URL has them.
+        request: request to answer; the query of its URL has the parameters of the task.
     """
 
     id: str | None
-    task: Mapping[str, str]
+    request: Request
 
 
 class McpRoute:
@@ -59,6 +62,7 @@ class McpRoute:
         release: release of Turnwise.
         session: episode of a WebSocket's session; ``None`` over HTTP, where each call names its own.
         visit: session of an MCP client over HTTP; ``initialize`` starts its episode.
+        connection: connection whose end closes the episodes that a WebSocket's client starts; ``None`` over HTTP.
     """
 
     def __init__(
@@ -70,9 +74,11 @@ class McpRoute:
         session: ServedEpisode | None = None,
         *,
         visit: McpSession | None = None,
+        connection: object | None = None,
     ) -> None:
         self._client, self._served, self._episodes = client, served, episodes
         self._release, self._session, self._visit = release, session, visit
+        self._connection = self if connection is None else connection
 
     async def answer(self, request: Any) -> dict[str, Any] | None:
         """Return the answer to a request; ``None`` for a notification, which has no answer."""
@@ -117,17 +123,15 @@ class McpRoute:
         }
         if self._visit is None or self._visit.id is not None or not self._served.description["tools"]:
             return answer  # without tools, an episode could not be played
-        chosen = {name: int(text) if text.isdecimal() else text for name, text in self._visit.task.items()}
+        query = self._visit.request.query_params
+        chosen = {name: int(text) if text.isdecimal() else text for name, text in query.items()}
         begun = await self._created(chosen)
         self._visit.id = begun["session_id"]
         return answer | {"instructions": begun["observation"]}
 
     def _tools(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if self._session is not None or self._named(params) is not None:
-            tools = openenv.tools_of(self._episode(params))
-        else:
-            listed = self._served.description["tools"]
-            tools = [{**each, "input_schema": each["parameters"]} for each in listed]
+        inside = self._session is not None or self._named(params) is not None
+        tools = openenv.tools_of(self._episode(params) if inside else self._served)
         names = {"name": "name", "description": "description", "inputSchema": "input_schema"}
         return [{ours: tool[theirs] for ours, theirs in names.items()} for tool in tools]
 
@@ -135,7 +139,12 @@ class McpRoute:
         if self._session is not None:
             return {"session_id": self._session.id}
         task, id = openenv.task_of(self._served, params), secrets.token_hex(16)
-        answer = await self._episodes.reset(self._client.name, id, self._served, task, 0.0, self)
+        if self._visit is None:
+            answer = await self._episodes.reset(self._client.name, id, self._served, task, 0.0, self._connection)
+        else:
+            answer = await reset_for(
+                self._visit.request, self._episodes, self._client.name, id, self._served, task, connection=self
+            )
         return {"session_id": id, "observation": openenv.observed(answer, id)["observation"]["text"]}
 
     async def _called(self, params: Mapping[str, Any]) -> dict[str, Any]:

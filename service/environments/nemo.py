@@ -6,7 +6,6 @@ user ``nemo`` and the token stand in front of the host in Gym's configuration.
 
 from __future__ import annotations
 
-import base64
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from ...errors import RequestError, UsageError
 from ...tasks.spec import TaskSpec
 from ..requests import parsed
 from . import ors
+from .access import credentials
 from .catalog import Catalog, Served
 from .task_lists import task_at
 
@@ -35,13 +35,7 @@ RESERVED = ("seed_session", "verify", "close_session", "aggregate_metrics", "rev
 
 def password(headers: Mapping[str, str]) -> str | None:
     """Return the password of HTTP's basic authentication, or ``None`` for a request that is not NeMo Gym's."""
-    scheme, _, encoded = headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "basic":
-        return None
-    try:
-        user, _, given = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except ValueError:  # not base64, or not text
-        return None
+    user, given = credentials(headers) or ("", "")
     return given if user == USER else None
 
 

@@ -30,6 +30,7 @@ from .access import Access, Client
 from .calls import shared
 from .catalog import Catalog, Served
 from .episodes import Episodes
+from .http_reset import reset_for
 from .served_episode import ServedEpisode
 from .settings import ServeConfig
 
@@ -100,18 +101,15 @@ class NemoRoutes:
         given = row.get("responses_create_params", {} if verb == "seed_session" else None)
         params = of(given, dict, "responses_create_params")
         id = secrets.token_hex(16) if named is None else _id(client, named)
-        begun = self._episodes.reset(client.name, id, served, task, WAIT, self)
-        try:
-            answer = await unless_gone(request, begun)
-        except ClientGone:
-            if named is None:
-                await self._episodes.close(client.name, id)
-            raise RequestError("the client closed the connection", code="lost") from None
+        if named is None:
+            answer = await reset_for(request, self._episodes, client.name, id, served, task, wait=WAIT, connection=self)
+        else:  # the client may repeat the request
+            answer = await self._episodes.reset(client.name, id, served, task, WAIT, self)
         if verb == "seed_session":
             self._episodes.find(client.name, id, self).awaited = True
             tools = nemo_mcp.access(self._tokens.of(id))
-            ours = {"mcp": tools} if named is None else {"resources_session_id": named, "resources_tools": tools}
-            return (TOOLS, id), ours
+            ours = {"resources_session_id": named, "resources_tools": tools}
+            return (TOOLS, id), {"mcp": tools, "supports_explicit_close": True} if named is None else ours
         text = None if params.get("input") else nemo.text_of(answer["observation"])  # the row may have it already
         info = {"supports_explicit_close": True, "supports_step_idempotency": True}
         return (STEPS, id), {"observation": text, "info": info}
@@ -127,6 +125,9 @@ class NemoRoutes:
         if verb == "aggregate_metrics":
             listed = of(body.get("verify_responses"), list, "verify_responses")
             return nemo.metrics_of([of(each, dict, "verify_responses") for each in listed])
+        if verb == "close_session" and cookie is not None and "resources_session_id" not in body:
+            await self._episodes.close(client.name, cookie[1])  # Turnwise's own client, which has only the cookie
+            return {}
         if verb == "close_session":
             id = _id(client, body.get("resources_session_id"))
             await self._episodes.close(client.name, id)

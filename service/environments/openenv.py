@@ -6,6 +6,7 @@ OpenEnv knows one flag, ``done``. Whether the episode terminated or was truncate
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,7 +57,9 @@ class OpenEnvSession:
         return observed(answer, self._name or self._id)
 
     async def step(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """Take an action, or list the tools."""
+        """Take an action, or list the tools: those of the environment, before an episode has started."""
+        if self._id is None and data.get("type") == "list_tools":
+            return listed(tools_of(self._served))
         return await stepped(self._episodes, self._episode(), data, self._name or "")
 
     def state(self) -> dict[str, Any]:
@@ -90,10 +93,15 @@ class OpenEnvSession:
 async def stepped(episodes: Episodes, episode: ServedEpisode, data: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the observation after an action."""
     if data.get("type") == "list_tools":
-        return {"observation": {"tools": tools_of(episode), "metadata": {}}, "reward": None, "done": False}
+        return listed(tools_of(episode))
     action = action_of(data)
     answer = await episodes.next_step(episode, action)
-    return observed(answer, name or episode.id, called=data if data.get("type") == "call_tool" else None)
+    return observed(answer, name or episode.id, called=data if _calls(data) else None)
+
+
+def listed(tools: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return tools as OpenEnv's observation of them."""
+    return {"observation": {"tools": tools, "metadata": {}}, "reward": None, "done": False}
 
 
 def observed(answer: Mapping[str, Any], name: str, *, called: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -129,7 +137,7 @@ def action_of(data: Mapping[str, Any]) -> Action:
     Raises:
         RequestError: it is none of these.
     """
-    if data.get("type") == "call_tool":
+    if _calls(data):
         name = of(data.get("tool_name"), str, "tool_name")
         return Action(tool_calls=(ToolCall(name, of(data.get("arguments", {}), dict, "arguments")),))
     given = set(data) - {"metadata", "type"}
@@ -141,7 +149,15 @@ def action_of(data: Mapping[str, Any]) -> Action:
         )
     calls = [of(call, dict, "tool_calls") for call in of(data.get("tool_calls", []), list, "tool_calls")]
     made = (ToolCall(of(c.get("name"), str, "name"), of(c.get("arguments", {}), dict, "arguments")) for c in calls)
-    return Action(of(data.get("text", ""), str, "text"), tuple(made))
+    text = data.get("text", "")
+    if isinstance(text, int | float):  # clients that read replies as JSON: "7" becomes 7
+        text = json.dumps(text)
+    return Action(of(text, str, "text"), tuple(made))
+
+
+def _calls(data: Mapping[str, Any]) -> bool:
+    """Return whether an action is OpenEnv's ``CallToolAction``, whose ``type`` has a default."""
+    return bool(data.get("type", "call_tool" if "tool_name" in data else "") == "call_tool")
 
 
 def task_of(served: Served, data: Mapping[str, Any]) -> TaskSpec:
@@ -167,9 +183,12 @@ def state_of(episode: ServedEpisode, name: str | None = None) -> dict[str, Any]:
     return {"episode_id": name or episode.id, "step_count": episode.played, "over": episode.over}
 
 
-def tools_of(episode: ServedEpisode) -> list[dict[str, Any]]:
-    """Return the tools of an episode in the form of OpenEnv and MCP."""
-    tools: Sequence[Tool] = episode.host.tools if episode.host is not None else ()
+def tools_of(owner: ServedEpisode | Served) -> list[dict[str, Any]]:
+    """Return the tools of an episode, or of an environment, in the form of OpenEnv and MCP."""
+    if isinstance(owner, Served):
+        names = {"name": "name", "description": "description", "input_schema": "parameters"}
+        return [{theirs: tool[ours] for theirs, ours in names.items()} for tool in owner.description["tools"]]
+    tools: Sequence[Tool] = owner.host.tools if owner.host is not None else ()
     return [{"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools]
 
 
@@ -199,7 +218,9 @@ def schema(served: Served) -> dict[str, Any]:
     """Return the JSON Schemas of action, observation and state."""
     text = {"type": "string", "description": "What the agent says."}
     names = [tool["name"] for tool in served.description["tools"]]
-    action: dict[str, Any] = {"title": "Action", "type": "object", "properties": {"text": text}, "required": ["text"]}
+    # Clients take an action with the title ``Action`` for one of MCP, whose tools they list before the episode.
+    title = "Action" if names else "TextAction"
+    action: dict[str, Any] = {"title": title, "type": "object", "properties": {"text": text}, "required": ["text"]}
     observation: dict[str, Any] = {"text": {"type": "string"}, "messages": {"type": "array"}}
     observation["metadata"] = {"type": "object"}
     if names:

@@ -21,6 +21,7 @@ from . import openenv
 from .access import Access, Client
 from .catalog import Catalog, Served
 from .episodes import Episodes
+from .http_reset import reset_for
 from .mcp_route import SESSION, McpRoute, McpSession
 from .openenv import OpenEnvSession
 from .settings import ServeConfig
@@ -87,7 +88,7 @@ class OpenEnvRoutes:
 
         async def reset(client: Client, served: Served) -> dict[str, Any]:
             task, id = openenv.task_of(served, await self._body(request)), secrets.token_hex(16)
-            answer = await self._episodes.reset(client.name, id, served, task, 0.0, self)
+            answer = await reset_for(request, self._episodes, client.name, id, served, task, connection=self)
             return openenv.observed(answer, id)
 
         return await self._answered(request, reset, verb="reset")
@@ -127,7 +128,7 @@ class OpenEnvRoutes:
         client = self._access.client(request.headers)
         if client is None:
             return self._unknown()
-        visit = McpSession(request.headers.get(SESSION), request.query_params)
+        visit = McpSession(request.headers.get(SESSION), request)
         try:
             body, served = await read_json(request, self._config.frame), self._catalog.find(self._env(request))
             if visit.id is not None:
@@ -191,7 +192,8 @@ class OpenEnvRoutes:
             if kind == "state":
                 return {"type": "state", "data": session.state()}
             if kind == "mcp":
-                route = McpRoute(client, session.served, self._episodes, self._release, session.open_episode)
+                served, episode = session.served, session.open_episode
+                route = McpRoute(client, served, self._episodes, self._release, episode, connection=session)
                 return {"type": "mcp", "data": await route.answer(data) or {}}
         except Exception as error:
             return {"type": "error", "data": openenv.error_of(error, client, self._episodes, str(kind))}

@@ -435,3 +435,13 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     with pytest.raises(UsageError, match="made by another version of this study"):
         report.write_report(study.load_study(str(small)), kept / "small", study.read_results(file), docs)
     assert (docs / "results.md").read_text() == text, "a table is never replaced by an empty one"
+
+
+@pytest.mark.parametrize("name", ["value_explained", "critic/explained"])
+def test_what_values_explain_is_a_mean_over_the_last_two_thirds_of_the_steps(tmp_path: Path, name: str) -> None:
+    explained_of = importlib.import_module("study_values").explained_of
+    lines = [{"step": n + 1, name: share} for n, share in enumerate([-9.0, -9.0, 0.1, 0.2, 0.3, 0.4])]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert explained_of(read_run(tmp_path)) == pytest.approx(0.25)
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 0.0}) + "\n")
+    assert explained_of(read_run(tmp_path)) is None

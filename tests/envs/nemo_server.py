@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -147,6 +148,21 @@ class Guesses:
     def close(self, request: Request) -> dict[str, Any]:
         self.left.pop(request.cookies[COOKIE])
         return {}
+
+
+class ClosesWhenLet(Guesses):
+    """Ends a session only when the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.let, self.closed = (threading.Event() for _ in range(3))
+        self.in_time = False
+
+    def close(self, request: Request) -> dict[str, Any]:
+        self.asked.set()
+        self.in_time = self.let.wait(10)
+        self.closed.set()
+        return super().close(request)
 
 
 @contextlib.contextmanager

@@ -151,6 +151,16 @@ class Tools(Cards):
         return answer
 
 
+class PaysByCall(Tools):
+    """Each call pays what it asks for; the call ``end`` ends the episode."""
+
+    def step(self, data: dict[str, Any]) -> dict[str, Any]:
+        if data.get("type") == "list_tools":
+            return super().step(data)
+        paid = data["arguments"]["pays"]
+        return {"observation": {"result": "paid"}, "reward": paid, "done": data["tool_name"] == "end"}
+
+
 def application(game: type[Cards], places: int) -> FastAPI:
     app, open_sessions = FastAPI(), set[int]()
 

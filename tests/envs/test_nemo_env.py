@@ -25,6 +25,7 @@ from turnwise.envs.certify.report import UNASKED
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.envs.remote.address import nemo_place, token_variable
 from turnwise.errors import EnvironmentFailedError, InfrastructureError, TaskError, UsageError
+from turnwise.rollouts.pool import EnvPool
 from turnwise.verdicts import Status
 
 from ..service.environment_servers import APPS, ID, TOKEN, serving
@@ -282,6 +283,34 @@ def test_our_own_server_is_a_resources_server_too(tmp_path: Path, agent: Agent) 
         assert (reward, ended, seen["success"]) == (paid, True, True)
         env.close()
         assert server.episodes.places.load == 0
+
+
+@pytest.mark.parametrize("agent", list(Agent))
+def test_an_abandoned_episode_frees_its_place_on_our_own_server(tmp_path: Path, agent: Agent) -> None:
+    with serving([APPS]) as server:
+        tw.connect(server.address, token=TOKEN)
+        rows = tmp_path / "rows.jsonl"
+        export_nemo(APPS, out=rows, n=2, split="dev", level="", seed=0, agent=agent)
+        env = tw.make(server.address.replace("ws", "nemo", 1), rows=rows, agent=agent)
+        for seed in (0, 1, 0):
+            env.reset(seed=seed)
+            assert server.episodes.places.load == 1, "a reset must end the episode before it"
+        env.close()
+        assert server.episodes.places.load == 0, "closing must end an episode that is not over"
+
+
+async def test_a_server_that_hangs_holds_up_no_other_episode() -> None:
+    server = servers.ClosesWhenLet()
+    with gym(server) as id:
+        pool = EnvPool.of(id, env_kwargs={"rows": [guess_row(4)]})
+        host = await pool.take()
+        await host.reset(tw.TaskSpec("NemoGym"))
+        pool.give(host, reusable=False)
+        await asyncio.to_thread(server.asked.wait, 20)
+        server.let.set()
+        await pool.close()
+        await asyncio.to_thread(server.closed.wait, 20)
+    assert server.in_time, "giving an environment back must not stop the event loop until its server answers"
 
 
 REAL = """

@@ -21,7 +21,16 @@ from turnwise.envs.certify.report import UNASKED
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.envs.openenv.forms import ActionForm, flags_of, observation_of, result_of
 from turnwise.envs.remote.address import openenv_place
-from turnwise.errors import ContractError, EnvironmentDiedError, EnvironmentFailedError, InfrastructureError, UsageError
+from turnwise.errors import (
+    ContractError,
+    EnvironmentDiedError,
+    EnvironmentFailedError,
+    EnvironmentTimeoutError,
+    InfrastructureError,
+    UsageError,
+)
+from turnwise.rollouts.hosts import in_time
+from turnwise.rollouts.pool import EnvPool
 from turnwise.verdicts import Status
 
 from ..service.environment_servers import TOKEN, serving
@@ -286,3 +295,27 @@ def test_openenvs_own_server() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+async def test_a_fork_that_waits_for_a_place_stops_at_its_time_limit() -> None:
+    with playing(places=1) as id:
+        pool = EnvPool.of(id)
+        host = await pool.take()
+        await host.reset(tw.TaskSpec("Cards"))
+        with pytest.raises(EnvironmentTimeoutError, match="no answer to fork"):
+            await in_time(host.fork(), "fork", 0.2)
+        pool.give(host, reusable=False)
+        await pool.close()
+
+
+@pytest.mark.parametrize(("pays", "success"), [((0.5, 0.5), False), ((-0.25, 1.0), True)])
+def test_success_is_the_last_calls_reward_and_the_return_is_that_of_all(
+    pays: tuple[float, float], success: bool
+) -> None:
+    with playing(games.PaysByCall) as id:
+        env = tw.make(id)
+        env.reset(seed=0)
+        calls = tuple(ToolCall(name, {"pays": paid}) for name, paid in zip(("pay", "end"), pays, strict=True))
+        _, reward, terminated, _, info = env.step(Action(tool_calls=calls))
+        env.close()
+    assert (reward, terminated, info["success"]) == (sum(pays), True, success)

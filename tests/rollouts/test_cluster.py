@@ -38,6 +38,7 @@ from turnwise.rollouts.cluster.circuit import Circuit  # noqa: E402
 from turnwise.rollouts.cluster.keeper import LiveWorker  # noqa: E402
 from turnwise.rollouts.cluster.lease import versions  # noqa: E402
 from turnwise.rollouts.cluster.pool import ClusterPool  # noqa: E402
+from turnwise.rollouts.cluster.waiters import Waiters  # noqa: E402
 from turnwise.rollouts.cluster.workers import Workers  # noqa: E402
 
 from .ray_cluster import ENV, LIMIT, NODE, STORE, on, played, slow_oracle, some_ended, tasks, timeless  # noqa: E402
@@ -185,7 +186,7 @@ async def test_a_worker_that_gives_no_sign_of_life_is_replaced(cluster: Any) -> 
 
 
 async def test_a_worker_that_has_just_died_gets_no_more_episodes() -> None:
-    config, idle = on(workers=2), asyncio.Condition()
+    config, idle = on(workers=2), Waiters()
     workers = Workers.__new__(Workers)
     workers._config, workers._fatal, workers._changed = config, None, idle
     workers._choosy, workers.nodes = 0, Circuit()

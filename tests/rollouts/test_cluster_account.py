@@ -83,7 +83,7 @@ class Made:
         """Start a worker."""
         worker = LiveWorker(None, 2, next(self.pids), node, node)
         worker.actor = _Actor(self, worker)
-        await self.workers.began(worker)
+        self.workers.began(worker)
         return worker
 
     async def end(self, worker: LiveWorker) -> None:
@@ -126,7 +126,7 @@ class Made:
 
 class _Actor:
     def __init__(self, made: Made, worker: LiveWorker) -> None:
-        self.play = _Method(lambda lease, agents: made.play(worker, lease))
+        self.play = _Method(lambda data, agents=(): made.play(worker, pickle.loads(data)))
         self.cancel = _Method(lambda keys: asyncio.sleep(0))
 
 
@@ -365,10 +365,10 @@ async def test_an_episode_that_kills_its_workers_takes_no_others_along(cluster_p
 async def test_one_episode_cannot_stop_a_run(cluster_pool_of: Any) -> None:
     pool, made = await cluster_pool_of([])
     for _ in range(MOST_LOSSES + 1):
-        await made.workers.died()
+        made.workers.died()
     worker = await made.workers.acquire()
-    await made.workers.release(worker, worked=None, answered=False)
-    await made.workers.died()
+    made.workers.release(worker, worked=None, answered=False)
+    made.workers.died()
     with pytest.raises(InfrastructureError, match="10 workers died in a row"):
         await made.workers.acquire()
     await pool.close()
@@ -386,10 +386,10 @@ async def test_a_worker_that_is_waited_for_empty_gets_no_more_leases(cluster_poo
     await asyncio.sleep(0)
     assert not alone.done()
     assert not other.done()
-    await workers.release(reserved, worked=True)
+    workers.release(reserved, worked=True)
     assert await alone is reserved
     assert not other.done(), "nobody joins it"
-    await workers.release(reserved, worked=True)
+    workers.release(reserved, worked=True)
     assert await other is reserved
 
     waiting = asyncio.create_task(workers.acquire(alone=True))
@@ -437,3 +437,20 @@ def test_a_worker_keeps_a_strategy_with_what_it_has_read(monkeypatch: pytest.Mon
     for number in range(2 * KEPT):
         worker._strategy(pickle.dumps(StateValues(rollouts=number + 1)))
     assert len(worker._strategies) == KEPT, "a worker does not grow with the strategies of a run"
+
+
+async def test_an_agent_is_sent_again_only_to_a_worker_that_does_not_have_it(cluster_pool_of: Any) -> None:
+    pool, made = await cluster_pool_of([])
+    worker, sent = made.workers.live[0], list[bool]()
+    lease = Lease(EpisodeRequest(TASKS[0], 0, 0, "g-0", "g", ENV, {}), 1, "digest", RunOptions())
+    assert pickle.loads(await Worker().play(pickle.dumps(lease))) == Played(lease.key, unknown=True)
+
+    async def play(data: bytes, agents: Sequence[Any] = ()) -> bytes:
+        sent.append(bool(agents))
+        return pickle.dumps(Played(lease.key, unknown=len(sent) == 3))
+
+    worker.actor.play = _Method(play)
+    for _ in range(3):
+        assert not (await pool._answer(made.workers, worker, lease, "reference")).unknown
+    assert sent == [True, False, False, True], "the third time, the worker has forgotten it and played nothing"
+    await pool.close()

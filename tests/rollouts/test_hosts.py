@@ -22,14 +22,14 @@ from turnwise.errors import (
     UsageError,
 )
 from turnwise.rollouts.host_process import ProcessHost
-from turnwise.rollouts.hosts import Host, InlineHost, ThreadHost
+from turnwise.rollouts.hosts import AwaitingHost, Host, InlineHost, ThreadHost
 
 from . import fakes
 from .fakes import Count
 
 cloudpickle.register_pickle_by_value(fakes)  # the child process cannot import a test folder
 
-HOSTS = pytest.mark.parametrize("kind", [InlineHost, ThreadHost, ProcessHost])
+HOSTS = pytest.mark.parametrize("kind", [InlineHost, ThreadHost, AwaitingHost, ProcessHost])
 TASK = tw.TaskSpec("Count", seed=5)
 
 

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 import turnwise as tw
 from turnwise.agents.agent import Decision
-from turnwise.envs.messages import Message, Observation, TextPart
+from turnwise.envs.messages import ImagePart, Message, Observation, TextPart
 from turnwise.errors import ContractError
 from turnwise.rollouts.columns import from_table, to_table
 from turnwise.rollouts.episode import Episode, Fork, Outcome, Turn
 from turnwise.rollouts.packed import pack, unpack
 from turnwise.rollouts.turns import recorded
+from turnwise.tasks.score import Score
+from turnwise.tasks.spec import Split
 
 ids = st.lists(st.integers(0, 2**40), max_size=6).map(tuple)
 said = Observation((Message("user", (TextPart("x \ud800"),)),))
@@ -113,3 +115,18 @@ def test_an_action_nested_too_deeply_is_recorded_as_the_environment_reads_it() -
     (back,) = unpack(pack([episode((turn,))]))
     assert back.turns == (turn,)
     assert list(from_table(to_table(back))) == [back]
+
+
+def test_records_of_every_kind_survive() -> None:
+    shown = Observation((Message("tool", (TextPart("x"), ImagePart(b"png")), name="f", tool_call_id="1"),))
+    called = tw.Action("say", (tw.ToolCall("f", {"x": [1, {"y": None}]}, "1"),), "odd")
+    judged = Score(False, {"a": True}, ("row",), ("rule",))
+    spec = tw.TaskSpec("Count", level=2, seed=3, split=Split.DEV)
+    turn = Turn(shown, called, 1.0, True, True, seat="s", obs_key="k", info={"n": 1}, thoughts="t", seconds_env=0.5)
+    whole = replace(episode((turn,)), task=spec, score=judged, final_observation=shown, error="e", attempts=2)
+
+    (back,) = unpack(pack([whole]))
+
+    assert back == whole
+    assert type(back.task.split) is Split
+    assert back.turns[0].action.tool_calls[0].arguments == {"x": [1, {"y": None}]}

@@ -555,6 +555,8 @@ def test_the_project_that_gyms_commands_start(
         _written_once(place, project, tmp_path)
     printed = "".join(capsys.readouterr())
     assert "export TURNWISE_GYM_TOKEN=TOKEN" in printed
+    files = sorted(str(path) for path in project.rglob("*") if path.is_file())
+    assert sorted(line for line in printed.splitlines() if line.startswith(f"{project}/")) == files
     assert TOKEN not in printed
     with pytest.raises(UsageError, match="without TLS"):
         write_project(tmp_path / "tls", Address("host", 443, tls=True), "simple_agent", 20)

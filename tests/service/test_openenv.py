@@ -52,11 +52,12 @@ def test_a_session_of_text(server: Any) -> None:
         assert (step["observation"]["text"], step["reward"], step["done"]) == ("total 1", 0.25, False)
         state = ask(socket, "state")["data"]
         assert (state["episode_id"], state["step_count"]) == ("mine", 1)
+        assert ask(socket, "step", text=7)["data"]["observation"]["text"] == "total 2"
         last = ask(socket, "step", text="end")["data"]
         assert last["done"] is True
         assert last["metadata"] == {
             "episode_id": "mine",
-            "turn": 2,
+            "turn": 3,
             "terminated": True,
             "truncated": False,
             "success": True,
@@ -77,9 +78,12 @@ def test_terminated_and_truncated_stand_in_metadata(server: Any) -> None:
 
 def test_tools_in_openenvs_form(server: Any) -> None:
     with session(server, APPS) as socket:
+        before = ask(socket, "step", type="list_tools")["data"]["observation"]["tools"]
+        assert all(set(tool) == {"name", "description", "input_schema"} for tool in before)
         ask(socket, "reset", seed=1)
         tools = ask(socket, "step", type="list_tools")["data"]["observation"]["tools"]
         assert all(set(tool) == {"name", "description", "input_schema"} for tool in tools)
+        assert {tool["name"] for tool in tools} <= {tool["name"] for tool in before}
         assert ask(socket, "state")["data"]["step_count"] == 0, "listing tools is no turn"
         wrong = ask(socket, "step", type="call_tool", tool_name="nothing", arguments={})["data"]["observation"]
         assert wrong["tool_name"] == "nothing"
@@ -88,8 +92,10 @@ def test_tools_in_openenvs_form(server: Any) -> None:
         right = ask(socket, "step", type="call_tool", tool_name="docs_app", arguments={"app": "wallet"})["data"]
         assert right["observation"]["error"] is None
         assert right["observation"]["result"]
+        plain = ask(socket, "step", tool_name="docs_app", arguments={"app": "wallet"})["data"]
+        assert plain["observation"]["result"] == right["observation"]["result"], "the type of a call has a default"
         several = ask(socket, "step", tool_calls=[{"name": "docs_app", "arguments": {}}], text="hm")["data"]
-        assert several["metadata"]["turn"] == 3
+        assert several["metadata"]["turn"] == 4
 
 
 def test_the_same_seed_is_the_same_task_as_in_process(server: Any) -> None:
@@ -124,7 +130,7 @@ def test_errors_have_openenvs_codes_and_the_session_goes_on(server: Any) -> None
             assert answer["type"] == "error", text
             assert answer["data"]["code"] == code, text
         ask(socket, "reset", seed=0)
-        for data in ({}, {"move": "left"}, {"text": 5}, {"tool_calls": [5]}):
+        for data in ({}, {"move": "left"}, {"text": [5]}, {"text": None}, {"tool_calls": [5]}):
             assert ask(socket, "step", **{"metadata": {}, **data})["data"]["code"] == "VALIDATION_ERROR", data
         failed = ask(socket, "step", text="boom")["data"]
         assert failed["code"] == "EXECUTION_ERROR"
@@ -180,6 +186,7 @@ def test_http_describes_the_environment(server: Any) -> None:
         assert client.get("/openenv/no/Such-v0/metadata").status_code == 404
         text, tools = client.get("/schema").json(), client.get(f"/openenv/{APPS}/schema").json()
         assert set(text) == {"action", "observation", "state"}
+        assert (text["action"]["title"], tools["action"]["title"]) == ("TextAction", "Action"), "clients go by it"
         assert text["action"]["required"] == ["text"], "one required field: clients may then send the bare value"
         assert "docs_app" in tools["action"]["properties"]["tool_name"]["enum"]
         for path in ("/docs", "/redoc"):  # they would answer without a token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ class House:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return await self.http.post(path, json=body, headers=headers)
 
+    async def end(self, key: str, body: Any) -> Any:
+        return await self.post(f"/episodes/{key}/end", body, self.episodes.key)
+
     async def ask(self, key: str, *texts: str) -> None:
         messages = [{"role": "user", "content": text} for text in texts]
         response = await self.post("/v1/chat/completions", {"model": "m", "messages": messages}, key)
@@ -56,7 +60,7 @@ async def test_a_judged_episode_can_be_trained_on(house: House) -> None:
         assert opened["base_url"].startswith("http://127.0.0.1:")
         await house.ask(opened["api_key"], "hello")
         await house.ask(opened["api_key"], "hello", "and then?")
-        ended = await house.post(f"/episodes/{opened['api_key']}/end", {"reward": reward, "success": bool(reward)})
+        ended = await house.end(opened["api_key"], {"reward": reward, "success": bool(reward)})
         assert (ended.json()["outcome"], ended.json()["turns"]) == ("completed", 2)
         assert (await house.post("/v1/chat/completions", {}, opened["api_key"])).status_code == 401
     house.store.flush()
@@ -84,14 +88,42 @@ async def test_only_the_operator_opens_and_only_open_episodes_end(house: House) 
     for key in ("", "tw-guess", opened["api_key"]):
         assert (await house.post("/episodes", {}, key)).status_code == 401
     for key in ("tw-guess", house.episodes.key):
-        assert (await house.post(f"/episodes/{key}/end", {})).status_code == 404
+        assert (await house.end(key, {})).status_code == 404
     judged = {"reward": 1.0, "success": True}
-    end = f"/episodes/{opened['api_key']}/end"
-    assert (await house.post(end, judged)).status_code == 409, "cannot be scored"
-    await house.ask(opened["api_key"], "hello")
+    mine = opened["api_key"]
+    assert (await house.end(mine, judged)).status_code == 409, "cannot be scored"
+    await house.ask(mine, "hello")
     wrong: Any
     for wrong in ({"reward": 1.0}, {"reward": "1", "success": True}, {"reward": True, "success": True}, [], {"x": 1}):
-        assert (await house.post(end, wrong)).status_code == 400, wrong
-    assert (await house.post(end, judged)).status_code == 200
+        assert (await house.end(mine, wrong)).status_code == 400, wrong
+    assert (await house.end(mine, judged)).status_code == 200
     for wrong in ({"task": {"seed": 1}}, {"env_id": 3}, {"other": 1}):
         assert (await house.post("/episodes", wrong, house.episodes.key)).status_code == 400, wrong
+
+
+async def test_a_program_neither_scores_its_own_episode_nor_withdraws_it(house: House) -> None:
+    mine = (await house.post("/episodes", {}, house.episodes.key)).json()["api_key"]
+    await house.ask(mine, "hello")
+    for key in ("", "tw-guess", mine):
+        for body in ({"reward": 1.0, "success": True}, {}):
+            assert (await house.post(f"/episodes/{mine}/end", body, key)).status_code == 401, (key, body)
+    assert (await house.end(mine, {"reward": 0.0, "success": False})).json()["outcome"] == "completed"
+
+
+async def test_of_two_ends_at_a_time_one_counts(house: House) -> None:
+    mine = (await house.post("/episodes", {}, house.episodes.key)).json()["api_key"]
+    await house.ask(mine, "hello")
+    first_asks, release = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        first_asks.set()
+        await release.wait()
+        yield b'{"reward": 1.0, "success": true}'
+
+    headers = {"Authorization": f"Bearer {house.episodes.key}"}
+    late = asyncio.create_task(house.http.post(f"/episodes/{mine}/end", content=slow(), headers=headers))
+    await first_asks.wait()
+    await house.http.get("/health")  # the server has read the head of the slow request by now
+    assert (await house.end(mine, {"reward": 0.0, "success": False})).status_code == 200
+    release.set()
+    assert (await late).status_code == 404, "the episode has ended meanwhile"

@@ -3,8 +3,9 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -60,10 +61,31 @@ def weights(result: RunResult) -> bytes:
 
 
 @pytest.mark.slow
-def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path, cloned: Path) -> None:
-    result = archer.train(config(tmp_path / "run", cloned / "model"))
+def test_the_critic_learns_first_and_the_actor_after_the_warm_up(
+    tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned: list[int] = []
+
+    def judged(own: Any, config: Any, parts: Any, turns: Any) -> dict[str, float]:
+        learned.append(parts.critic.updates)
+        return cast("dict[str, float]", own(config, parts, turns))
+
+    monkeypatch.setattr(archer, "foresight", partial(judged, archer.foresight))
+    settings = config(tmp_path / "run", cloned / "model")
+    result = archer.train(settings)
     first, second, third = (line for line in read_metrics(result.folder / "metrics.jsonl") if "return" in line)
-    assert {"critic/loss", "critic/q", "critic/v", "critic/grad_norm", "fresh/cut", "replay/size"} <= first.keys()
+    assert learned == [step * settings.critic_steps for step in range(3)], (
+        "V foretells episodes it has not learned from"
+    )
+    assert {
+        "critic/explained",
+        "critic/loss",
+        "critic/q",
+        "critic/v",
+        "critic/grad_norm",
+        "fresh/cut",
+        "replay/size",
+    } <= first.keys()
     assert "updates" not in first, "only the critic learns in the warm-up"
     assert second["updates"] == third["updates"] == 2
     assert {"advantage", "advantage_std", "entropy", "grad_norm", "mismatch_p99"} <= second.keys()

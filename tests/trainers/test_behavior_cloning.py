@@ -221,6 +221,12 @@ def test_skills_out_of_range_are_named(tmp_path: Path) -> None:
         small.clone(small.cloning(tmp_path / "run", demonstrations={"skills": [1.5]}))
 
 
+def test_an_environment_without_an_oracle_is_refused_before_it_is_played(tmp_path: Path) -> None:
+    settings = {"env": "gymnasium/FrozenLake-v1", "demonstrations": {"skills": [0.5]}}
+    with pytest.raises(UsageError, match=r"FrozenLake-v1 has no oracle \(.*demonstrations\.skills=\[0\]"):
+        small.clone(small.cloning(tmp_path / "run", **settings))
+
+
 def test_a_run_whose_demonstrations_all_fail_says_so(tmp_path: Path) -> None:
     lost = Episode(
         "e-0",

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ...config import Config
-from ..critics.multi_step import lambda_values, rewards
+from ..critics.returns import explained, lambda_returns
 from ..critics.transitions import Transition
 from ..critics.utterance import UtteranceCritic
 from ..learning.rows import Rows
@@ -63,12 +63,10 @@ class Outcomes:
             version: the present policy version.
             control: c, the share of Q that is used.
         """
-        rest = (self.advantage_N - control * self.control_N).var(correction=0)
-        whole = self.advantage_N.var(correction=0)
         return {
             "actor/recorded": float(len(self.turns)),
             "actor/age": sum(version - turn.version for turn in self.turns) / len(self.turns),
-            "actor/explained": float(1 - rest / whole) if whole > 0 else 0.0,
+            "actor/explained": explained(self.advantage_N, control * self.control_N),
         }
 
 
@@ -81,15 +79,8 @@ def outcomes(turns: Sequence[Transition], critic: UtteranceCritic, *, gamma: flo
         gamma: discount per turn.
         lam: λ per turn.
     """
-    states = [turn.state_ids for turn in turns]
-    value_N = critic.v(states).double().mean(0)
-    next_1N = torch.zeros(1, len(turns), dtype=torch.float64)
-    ongoing = [place for place, turn in enumerate(turns) if not turn.done]
-    if ongoing:
-        next_1N[0, ongoing] = critic.v([turns[place].next_ids for place in ongoing]).double().mean(0)
-    reward_N, discount_N = rewards(turns, gamma)
-    outcome_N = reward_N + discount_N * lambda_values(turns, next_1N, gamma=gamma, lam=lam)[0]
-    control_N = critic.advantage(states, [turn.action_ids for turn in turns])
+    outcome_N, value_N = lambda_returns(turns, critic, gamma=gamma, lam=lam)
+    control_N = critic.advantage([turn.state_ids for turn in turns], [turn.action_ids for turn in turns])
     return Outcomes(tuple(turns), (outcome_N - value_N).float(), control_N)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -11,6 +12,8 @@ import pydantic
 import torch
 
 from ...config import merge_defaults
+from ...envs.asked import refuse_missing_oracle
+from ...envs.registry import make
 from ...errors import UsageError
 from ...inference.nano import NanoConfig, build_model, build_tokenizer
 from ...rollouts.episode import Episode
@@ -32,6 +35,9 @@ from .training import Trainer
 
 NANO_TOKENS = 32
 """The longest action of a model that is built here, by default: the actions of laptop-sized games are short."""
+
+WITHOUT_ORACLE = "write one, name stored episodes (demonstrations.store), or play at random (demonstrations.skills=[0])"
+"""Remedy where demonstrations need an oracle that the environment lacks."""
 
 
 class OfflineConfig(TrainConfig):
@@ -81,10 +87,13 @@ async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> li
 
     Raises:
         StoreError: the store is missing, or not of this environment or split.
-        UsageError: no episode is left.
+        UsageError: the environment has no oracle to play them, or no episode is left.
     """
     if wanted.store is not None:
         return filtered(stored(wanted.store, config.env, config.split), wanted)
+    if any(wanted.skills):
+        with closing(make(config.env, **config.episodes.env_kwargs)) as env:
+            refuse_missing_oracle(env, config.env, WITHOUT_ORACLE)
     family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
     held_out(family, config.eval.split, None, config.eval.episodes)  # refuse before any episode is played
     sampler = TaskSampler(

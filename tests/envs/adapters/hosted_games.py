@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+from turnwise.envs.adapters import peer_child
 from turnwise.envs.adapters.peer_child import serve
 
 
@@ -43,4 +44,5 @@ class OddGame:
 
 def main(fd: int, folder: str) -> None:
     """Serve the games."""
+    peer_child.IDLE_SECONDS = float(os.environ.get("TEST_IDLE_SECONDS", peer_child.IDLE_SECONDS))
     serve(fd, folder, OddGame)

@@ -44,6 +44,19 @@ def game() -> HostedGame:
     return HostedGame("hosted_games")
 
 
+def hanging_call(one: HostedGame) -> threading.Event:
+    """Call a method that hangs, in another thread; the event is set when the call has failed."""
+    ended = threading.Event()
+
+    def hang() -> None:
+        with pytest.raises(EnvironmentDiedError):
+            one.ask("begin", hang=True)
+        ended.set()
+
+    threading.Thread(target=hang, daemon=True).start()
+    return ended
+
+
 def gone(*pids: int) -> bool:
     """Whether processes end within some seconds; one that is not reaped yet has ended."""
     for _ in range(1200):
@@ -138,16 +151,46 @@ def test_a_game_that_hangs_is_killed_and_the_others_do_not_wait_forever(monkeypa
     assert game().ask("begin")["text"] == "hi", "the next game has a new process"
 
 
+def test_the_next_game_finds_the_package_loaded() -> None:
+    one = game()
+    assert one.ask("begin")["text"] == "hi"
+    process = one._child._process.pid
+    one.close()
+    other = game()
+    assert other.ask("begin")["text"] == "hi"
+    assert other._child._process.pid == process, "to load a package takes seconds"
+    other.close()
+    other._child._process.kill()
+    third = game()
+    assert third.ask("begin")["text"] == "hi", "one that has ended meanwhile is replaced"
+    assert third._child._process.pid != process
+
+
+def test_a_process_without_games_ends_itself_and_what_it_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_IDLE_SECONDS", "0.2")
+    one = game()
+    own = one.ask("start_process")
+    process, folder = one._child._process.pid, Path(one._child._folder)
+    assert alive(process), "while it has a game, it waits for calls"
+    one.close()
+    assert gone(process, own)
+    assert not folder.exists()
+
+
+def test_a_call_that_hangs_ends_with_the_last_game() -> None:
+    hanging = game()
+    own = hanging.ask("start_process")
+    ended = hanging_call(hanging)
+    while not hanging._child._turn.locked():
+        time.sleep(0.01)
+    hanging.close()
+    assert ended.wait(60)
+    assert gone(hanging._child._process.pid, own)
+
+
 def test_stop_ends_a_call_that_waits_in_another_thread() -> None:
     hanging = game()
-    own, ended = hanging.ask("start_process"), threading.Event()
-
-    def hang() -> None:
-        with pytest.raises(EnvironmentDiedError):
-            hanging.ask("begin", hang=True)
-        ended.set()
-
-    threading.Thread(target=hang, daemon=True).start()
+    own, ended = hanging.ask("start_process"), hanging_call(hanging)
     time.sleep(0.3)
     hanging._child.stop()
     assert ended.wait(60)

@@ -144,5 +144,5 @@ def test_the_command_certifies_a_served_environment(server: Any, capfd: pytest.C
         main(["certify", address(server, Password), "--quick", *laws])
     output = capfd.readouterr().out
     assert not ended.value.code, output
-    assert "certified (1 laws hold, 0 broken, 1 not tried" in output
+    assert "certified (1 law holds, 0 broken, 1 not tried" in output
     assert "no_clock: cannot be tried over the wire" in output
