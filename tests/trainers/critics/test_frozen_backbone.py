@@ -61,7 +61,8 @@ def test_updates_read_every_sequence_once_and_move_only_heads() -> None:
     assert not subject.reads_rows, "turns are drawn one by one, since reading them costs nothing"
     again = critic(model)
     again.load_state_dict(subject.state_dict())
-    assert torch.equal(again.q(STATES, ACTIONS), subject.q(STATES, ACTIONS))
+    # It reads again what the other one has kept, in batches of another size, which some processors round otherwise.
+    torch.testing.assert_close(again.q(STATES, ACTIONS), subject.q(STATES, ACTIONS))
 
 
 def test_what_was_not_used_for_longest_is_dropped_and_read_again() -> None:
