@@ -81,6 +81,8 @@ def trl_step(folder: Path, settings: dict[str, Any]) -> Step:
     """A step of TRL's ``GRPOTrainer``: its own ``training_step`` on prepared inputs, then what its loop does."""
     data = torch.load(folder / "batch.pt")
     trainer = _trl_trainer(folder, settings, len(data["rows"]))
+    if settings["checkpointing"]:  # what its own loop does first, which is not run
+        trainer.model.gradient_checkpointing_enable()
     trainer.create_optimizer()
     model, optimizer = trainer.accelerator.prepare(trainer.model, trainer.optimizer)
     trainer.model_wrapped, trainer.optimizer = model, optimizer
