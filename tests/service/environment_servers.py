@@ -163,6 +163,14 @@ class Raw:
         return episode
 
 
+def until(condition: Callable[..., Any], seconds: float = 20.0, why: str = "it never happened") -> None:
+    """Wait for a condition, and fail with the reason after so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, why
+        time.sleep(0.01)
+
+
 def act(text: str) -> dict[str, Any]:
     return {"text": text}
 

@@ -24,7 +24,7 @@ from turnwise.service.environments.calls import digest_of
 from turnwise.service.environments.latest import Latest
 from turnwise.service.environments.server import EnvironmentServer
 
-from .environment_servers import ID, LOOP, OPERATOR, OTHER, Raw, Tally, act, serving, task, text_of
+from .environment_servers import ID, LOOP, OPERATOR, OTHER, Raw, Tally, act, serving, task, text_of, until
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +36,6 @@ def nothing_acted() -> None:
 def server() -> Iterator[Any]:
     with serving(capacity=4) as server:
         yield server
-
-
-def until(condition: Any, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)
 
 
 def test_hello_announces_capacity_load_and_digests(server: Any) -> None:
