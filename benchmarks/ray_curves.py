@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +169,16 @@ def lines() -> dict[tuple[str, int, str], dict[str, Any]]:
     return {(line["algorithm"], line["seed"], line["engine"]): line for line in found}
 
 
-def trained_pair(name: str, seed: int, clone: Path, folder: Path, how: dict[str, Any]) -> float:
-    """Train from a clone, which is made first if it is missing; return the processor seconds of the second run."""
+def trained_from(clone: Path, name: str, seed: int, folder: Path, how: Mapping[str, Any]) -> float:
+    """Train a run from its clone, which is trained first if it is missing; return the run's processor seconds.
+
+    Args:
+        clone: folder of the clone, which both engines share.
+        name: name of the run in ``SEEDS``.
+        seed: its seed.
+        folder: its folder.
+        how: settings of its engine.
+    """
     made, model = (clone / "model" / "config.json").exists(), {"model": str(clone / "model")}
     if name == "quickstart":
         if not made:
@@ -179,9 +187,8 @@ def trained_pair(name: str, seed: int, clone: Path, folder: Path, how: dict[str,
     shared = {**ENVS[name], "seed": seed}
     if not made:
         trained("bc", clone, {**CLONE, **shared, **CLONING[name]})
-    if name == "archer":
-        how["demonstrations.store"] = str(clone / "demonstrations")
-    return trained(name, folder, {**TRAIN, **shared, **OWN[name], **model, **how})
+    data = {"demonstrations.store": str(clone / "demonstrations")} if name == "archer" else {}
+    return trained(name, folder, {**TRAIN, **shared, **OWN[name], **model, **data, **how})
 
 
 def run(out: Path, until: float, names: Sequence[str]) -> None:
@@ -199,7 +206,7 @@ def run(out: Path, until: float, names: Sequence[str]) -> None:
                     if engine == "ray":
                         how |= {"rollouts.address": cluster.address, "rollouts.workers": 2}
                     folder = out / f"{algorithm}-{seed}-{engine}"
-                    seconds = trained_pair(algorithm, seed, out / f"bc-{algorithm}-{seed}", folder, how)
+                    seconds = trained_from(out / f"bc-{algorithm}-{seed}", algorithm, seed, folder, how)
                     played, final = curve(folder)
                     line = {"algorithm": algorithm, "seed": seed, "engine": engine, "cpu_seconds": round(seconds, 1)}
                     RESULTS.parent.mkdir(parents=True, exist_ok=True)
