@@ -47,7 +47,7 @@ def main(path: Path) -> int:
         return INTERRUPTED
     result = measured | {f"cpu_seconds_{part}": seconds for part, seconds in spent(folder).items()}
     if job["start"]:
-        result["start"] = _start(job, run / "model").model_dump()
+        result["start"] = measured_start(job, run / "model").model_dump()
     unfinished = folder / ".result.json"
     unfinished.write_text(json.dumps(result) + "\n", encoding="utf-8")
     unfinished.replace(folder / "result.json")
@@ -98,7 +98,7 @@ def _measure(job: dict[str, Any], model: Path, store: Path) -> dict[str, Any] | 
     }
 
 
-def _start(job: dict[str, Any], model: Path) -> Start:
+def measured_start(job: dict[str, Any], model: Path) -> Start:
     """Measure the model as a start of others, on the tasks of the study's split."""
     rules, config = StartConfig.model_validate(job["start"]), EvalConfig.model_validate(job["measure"])
     with closing(make(config.env, **config.env_kwargs)) as env:

@@ -33,7 +33,14 @@ async def learn_doubly_robust(
     recent = replay.since(run.step - settings.max_age)
     if not recent:  # every episode of the last steps was lost
         return [], {"actor/recorded": 0.0}
-    found = outcomes(recent, critic, gamma=config.gamma, lam=settings.lam)
+    found = outcomes(
+        recent,
+        critic,
+        gamma=config.gamma,
+        lam=settings.lam,
+        control=settings.control,
+        utterances=config.utterances,
+    )
     states = max(1, config.batch // (1 + config.utterances))
     updates: list[Update] = []
     for number in range(config.actor_steps):
@@ -44,7 +51,7 @@ async def learn_doubly_robust(
             fresh = await fresh_utterances(run.agent, prompts, rng)
         updates += update(config, run, critic, reference, found, drawn, fresh.utterances)
         await run.weights.send(run.step)
-    return updates, found.metrics(run.step, settings.control)
+    return updates, found.metrics(run.step)
 
 
 def update(
@@ -56,18 +63,19 @@ def update(
     drawn: list[int],
     fresh: tuple[Utterance, ...],
 ) -> list[Update]:
-    """Make ``epochs`` clipped updates on some recent turns and on fresh utterances in their states."""
-    settings, recorded = config.doubly_robust, [found.turns[place] for place in drawn]
+    """Make ``epochs`` clipped updates on some recent turns and on fresh ones, equally many in the state of each."""
+    drawn_S = torch.tensor(drawn)
+    recorded = [found.turns[place] for place in drawn]
     rows = combined(recorded, fresh)
     rows = with_own_old(rows, run.learner.recompute_old(rows), len(recorded))
     if reference is not None:
         rows = reference.scored(rows)
-    control_F = settings.control * judged(critic, fresh)
-    control_F = centered(control_F, [said.prompt_ids for said in fresh], config.centered)
-    outcome_N = found.advantage_N - settings.control * found.control_N
+    share_F = found.share_N[drawn_S].repeat_interleave(len(fresh) // len(drawn))
+    control_F = share_F * centered(judged(critic, fresh), [said.prompt_ids for said in fresh], config.centered)
+    outcome_N = found.recorded_N
     if config.centered != "none":  # errors of V that all turns share would only add variance
         outcome_N = outcome_N - outcome_N.mean()
-    outcome_R = outcome_N[torch.tensor(drawn)]
+    outcome_R = outcome_N[drawn_S]
     paid = with_terms(rows, outcome_R, control_F)
     updates: list[Update] = []
     for _ in range(config.epochs):

@@ -418,7 +418,20 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
         assert line["curve"], "what is reported needs the run no more"
     assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", *places]) == 0
     assert file.read_text() == results
+    reading = importlib.import_module("study_reading")
+    assert reading.main([str(small), "--learners", "bc,fats", *places]) == 2
+    assert "fats" in capsys.readouterr().err
+    for _ in range(2):
+        assert reading.main([str(small), "--learners", "bc,fast", *places]) == 0
+    (read,) = [one for one in reading.read_lines(kept / "small") if one["learner"] == "bc"]
+    measured = ("plays", "reads", "low", "high")
+    assert {name: read[name] for name in measured} == {name: lines[0]["start"][name] for name in measured}
+    assert len(reading.read_lines(kept / "small")) == 2, "nothing is measured twice"
     shutil.rmtree(out)
+    (kept / "small" / "reading.jsonl").rename(tmp_path / "read")
+    assert reading.main([str(small), "--learners", "fast", *places]) == 1
+    assert "1 runs have no model" in capsys.readouterr().out
+    (tmp_path / "read").rename(kept / "small" / "reading.jsonl")
     assert study.main([str(small), "--learners", "bc", "--seeds", "2", *places]) == 0
     again = [json.loads(line) for line in file.read_text().splitlines()][len(lines) :]
     assert sorted((line["learner"], line["seed"]) for line in again) == [("bc", 0), ("bc", 1)]
@@ -430,6 +443,7 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     assert "| bc, blind | – | 2 |" in text
     assert "of return to bc (2 seeds; " in text
     assert "| oracle | – | 2 |" in text
+    assert "| learner | seeds | success | blind | reading adds (95 %) |\n|---|---|---|---|---|\n| bc | 1 |" in text
     assert (docs / "results-small.png").stat().st_size > 1000
     small.write_text(small.read_text().replace("group_size = 2", "group_size = 4").replace("batch = 16", "batch = 8"))
     with pytest.raises(UsageError, match="made by another version of this study"):

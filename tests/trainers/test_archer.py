@@ -15,7 +15,7 @@ from turnwise.envs.registry import find
 from turnwise.errors import CheckpointError, DivergedError, UsageError
 from turnwise.trainers import archer
 from turnwise.trainers.algorithms.archer import ArcherRule
-from turnwise.trainers.algorithms.doubly_robust import outcomes
+from turnwise.trainers.algorithms.doubly_robust import Outcomes, outcomes
 from turnwise.trainers.archer_doubly_robust import update
 from turnwise.trainers.archer_settings import ArcherConfig
 from turnwise.trainers.collect.resample import fresh_utterances
@@ -363,6 +363,26 @@ async def test_the_doubly_robust_actor_follows_outcomes_and_not_a_critic_that_co
     assert made.stepped
     assert made.metrics["ratio_mean"] == pytest.approx(1, abs=1e-4), "as sampled, by both"
     assert after[0] - before[0] > after[1] - before[1], "3 + 1 of the outcome against −1 of the critic"
+
+
+async def test_every_state_has_its_own_share_of_the_control_variate(
+    tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = config(
+        tmp_path / "run", cloned / "model", actor="doubly_robust", centered="none", utterances=2, epochs=1
+    )
+    states = ((1, 2, 3), (3, 2, 1))
+    turns = tuple(replace(step(state, (5, 0), 0.0), logprobs=(-1.0, -1.0)) for state in states)
+    found = Outcomes(turns, torch.zeros(2), torch.tensor([10.0, 20.0]), torch.tensor([0.25, 1.0]))
+    fresh = tuple(Utterance(state, (first, 0), (-1.0, -1.0)) for state in reversed(states) for first in (5, 6))
+    paid: list[Any] = []
+    async with open_run(settings) as run:
+        stepped = run.learner.step
+        monkeypatch.setattr(run.learner, "step", lambda rows, *a, **kw: paid.append(rows) or stepped(rows, *a, **kw))
+        update(settings, run, cast(Any, Judge(5)), None, found, [1, 0], fresh)
+    (rows,) = paid
+    firsts = [rows.advantage[(rows.episode == place) & rows.mask][0].item() / 2 for place in range(6)]
+    assert firsts == [-20.0, -2.5, 1.0, -1.0, 0.25, -0.25], "recorded turns as drawn, then two fresh ones of each"
 
 
 async def test_centered_advantages_are_those_of_a_critic_without_offset(tmp_path: Path, cloned: Path) -> None:

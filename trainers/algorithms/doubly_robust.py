@@ -8,7 +8,8 @@ utterances ã of the present policy π::
 with the critic's advantage ``h = min Q − min V`` as control variate. Since ``E_μ[ρ ∇log π · h] = E_π[∇log π · h]``, the
 two terms with h cancel on average. Whatever Q says, the expected gradient is that of the outcomes (Jiang and Li, arXiv
 1511.03722; Gu et al., "Q-Prop", arXiv 1611.02247). So a wrong Q costs variance and not direction, while ArCHer's own
-actor follows Q alone. V(s) is a baseline and cancels, too.
+actor follows Q alone. V(s) is a baseline and cancels, too. A fitted c costs little variance either: it is 0 where h and
+the outcomes do not agree.
 
 What remains biased: with λ < 1 the outcome contains V of later states, the turns after the first are those of μ, and
 PPO's clip and its ratios per token are not ρ. All of these are small where turns are recent, and none depends on Q.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import pydantic
 import torch
@@ -38,8 +40,9 @@ class DoublyRobustConfig(Config):
     """Age of the oldest recorded turns, in policy versions; 0 uses those of the present step alone."""
     lam: float = pydantic.Field(default=0.95, ge=0, le=1)
     """λ per turn of the outcome: 1 is the recorded return, and 0 is r + γ V(s′)."""
-    control: float = pydantic.Field(default=1.0, ge=0, le=1)
-    """Share c of Q that is used as control variate; 0 learns from outcomes alone."""
+    control: Annotated[float, pydantic.Field(ge=0, le=1)] | Literal["fitted"] = 1.0
+    """Share c of Q that is used as control variate; 0 learns from outcomes alone. ``fitted`` measures in each step
+    which share takes the most variance away, for the turns of each half of the episodes on the other half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +53,42 @@ class Outcomes:
         turns: the N turns.
         advantage_N: ``G − V(s)``, ``[N]``.
         control_N: the critic's advantage ``h(s, a)`` of the recorded utterance, ``[N]``.
+        share_N: c, the share of h that is used in the state of each turn, ``[N]``.
     """
 
     turns: tuple[Transition, ...]
     advantage_N: Tensor
     control_N: Tensor
+    share_N: Tensor
 
-    def metrics(self, version: int, control: float = 1.0) -> dict[str, float]:
-        """Return the number and mean age of the turns, and the share of the recorded term's variance that c·h explains.
+    @property
+    def recorded_N(self) -> Tensor:
+        """What the recorded utterances are paid: ``G − V(s) − c·h(s, a)``, ``[N]``."""
+        return self.advantage_N - self.share_N * self.control_N
+
+    def metrics(self, version: int) -> dict[str, float]:
+        """Return the number and mean age of the turns, c, and the share of the outcomes' variance that c·h explains.
 
         Args:
             version: the present policy version.
-            control: c, the share of Q that is used.
         """
         return {
             "actor/recorded": float(len(self.turns)),
             "actor/age": sum(version - turn.version for turn in self.turns) / len(self.turns),
-            "actor/explained": explained(self.advantage_N, control * self.control_N),
+            "actor/control": float(self.share_N.mean()),
+            "actor/explained": explained(self.advantage_N, self.share_N * self.control_N),
         }
 
 
-def outcomes(turns: Sequence[Transition], critic: UtteranceCritic, *, gamma: float, lam: float) -> Outcomes:
+def outcomes(
+    turns: Sequence[Transition],
+    critic: UtteranceCritic,
+    *,
+    gamma: float,
+    lam: float,
+    control: float | Literal["fitted"] = 1.0,
+    utterances: int = 1,
+) -> Outcomes:
     """Return the outcomes ``G = r + γ N`` of turns, where N is the λ-return from the next state on.
 
     Args:
@@ -78,10 +96,48 @@ def outcomes(turns: Sequence[Transition], critic: UtteranceCritic, *, gamma: flo
         critic: source of V and of the control variate.
         gamma: discount per turn.
         lam: λ per turn.
+        control: c, or ``fitted``.
+        utterances: fresh utterances in each state.
     """
     outcome_N, value_N = lambda_returns(turns, critic, gamma=gamma, lam=lam)
+    advantage_N = (outcome_N - value_N).float()
     control_N = critic.advantage([turn.state_ids for turn in turns], [turn.action_ids for turn in turns])
-    return Outcomes(tuple(turns), (outcome_N - value_N).float(), control_N)
+    if control == "fitted":
+        share_N = fitted(turns, advantage_N, control_N, utterances)
+    else:
+        share_N = torch.full_like(advantage_N, control)
+    return Outcomes(tuple(turns), advantage_N, control_N, share_N)
+
+
+def fitted(turns: Sequence[Transition], advantage_N: Tensor, control_N: Tensor, utterances: int) -> Tensor:
+    """Return c of each turn, ``[N]``: the share of h that leaves the least variance, measured on other episodes.
+
+    With m fresh utterances per state, both terms together vary as ``Var(A − c·h) + c²·Var(h) / m`` if the gradients of
+    all log-probabilities are equally long. The least is at ``c = Cov(A, h) / (Var(h) · (1 + 1/m))``, kept within 0 and
+    1. Every second episode is fitted on the others, so that c is independent of a turn's own outcome and the terms with
+    h still cancel on average.
+
+    Args:
+        turns: N turns.
+        advantage_N: ``A = G − V(s)``, ``[N]``.
+        control_N: ``h(s, a)``, ``[N]``.
+        utterances: m.
+    """
+    order = {episode: place for place, episode in enumerate(dict.fromkeys(turn.episode_id for turn in turns))}
+    half_N = torch.tensor([order[turn.episode_id] % 2 for turn in turns], device=advantage_N.device)
+    share_N = torch.zeros_like(advantage_N)
+    for half in (0, 1):
+        others_N = half_N != half
+        if others_N.any():
+            share_N[~others_N] = _best_share(advantage_N[others_N], control_N[others_N], utterances)
+    return share_N
+
+
+def _best_share(advantage_N: Tensor, control_N: Tensor, utterances: int) -> float:
+    """``Cov(A, h) / (Var(h) · (1 + 1/m))`` within 0 and 1; 0 if h is constant."""
+    apart_N = control_N - control_N.mean()
+    spread = float(apart_N.square().mean()) * (1 + 1 / utterances)
+    return min(max(float((advantage_N * apart_N).mean()) / spread, 0.0), 1.0) if spread > 0 else 0.0
 
 
 def combined(recorded: Sequence[Transition], fresh: Sequence[Utterance]) -> Rows:

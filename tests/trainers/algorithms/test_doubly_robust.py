@@ -10,7 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from turnwise.trainers.algorithms.doubly_robust import Outcomes, combined, outcomes, with_own_old, with_terms
+from turnwise.trainers.algorithms.doubly_robust import (
+    DoublyRobustConfig,
+    Outcomes,
+    combined,
+    fitted,
+    outcomes,
+    with_own_old,
+    with_terms,
+)
 from turnwise.trainers.critics.transitions import Transition
 from turnwise.trainers.learning.loss import policy_loss
 from turnwise.trainers.learning.rows import Rows
@@ -178,6 +186,56 @@ def test_weights_sum_to_one_and_recorded_utterances_keep_their_log_probabilities
 def test_the_explained_share_is_that_of_the_control_in_use() -> None:
     advantage_N = torch.tensor([1.0, -1.0])
     turn = Transition((0,), (1,), (-1.0,), 0.5, (2,), False, 0, 3, "e", 0)
-    found = Outcomes((turn, turn), advantage_N, 2 * advantage_N)
-    shares = {control: found.metrics(3, control)["actor/explained"] for control in (0.0, 0.5, 1.0)}
-    assert shares == {0.0: 0.0, 0.5: 1.0, 1.0: 0.0}
+    for control, share in {0.0: 0.0, 0.5: 1.0, 1.0: 0.0}.items():
+        found = Outcomes((turn, turn), advantage_N, 2 * advantage_N, torch.full((2,), control)).metrics(3)
+        assert (found["actor/explained"], found["actor/control"]) == (share, control)
+
+
+def played(episodes: list[int]) -> list[Transition]:
+    return [Transition((0,), (1,), (-1.0,), 0.5, (2,), False, 0, 3, f"e{each}", 0) for each in episodes]
+
+
+@pytest.mark.parametrize("utterances", [1, 4])
+def test_the_fitted_share_leaves_the_least_variance_of_both_terms(utterances: int) -> None:
+    """Found by a search over shares on the very turns that it was fitted on: the other half of the episodes."""
+    generator = torch.Generator().manual_seed(1)
+    h = torch.randn(400, generator=generator) + 3
+    a = 0.5 * h + torch.randn(400, generator=generator)
+    turns = played([place // 2 for place in range(400)])
+    share_N = fitted(turns, a, h, utterances)
+    halves = [torch.tensor([place // 2 % 2 == half for place in range(400)]) for half in (0, 1)]
+    for one, other in (halves, halves[::-1]):
+        (share,) = share_N[one].unique().tolist()
+        tried = torch.linspace(0, 1, 1001)
+        left = [float((a - c * h)[other].var() + c**2 * h[other].var() / utterances) for c in tried]
+        assert share == pytest.approx(float(tried[left.index(min(left))]), abs=2e-3)
+        assert 0 < share < 0.6
+
+
+def test_a_q_that_outcomes_contradict_or_that_says_nothing_is_not_used() -> None:
+    turns = played([0, 1, 2, 3])
+    a = torch.tensor([1.0, 1.0, -1.0, -1.0])
+    assert fitted(turns, a, -a, 1).tolist() == [0] * 4
+    assert fitted(turns, a, torch.full((4,), 7.0), 1).tolist() == [0] * 4
+    assert fitted(turns, torch.full((4,), 0.3), a, 1).tolist() == [0] * 4, "all outcomes are alike"
+    assert fitted(turns, 5 * a, a, 1).tolist() == [1] * 4, "and never more than all of it"
+    assert fitted(turns[:1], a[:1], a[:1], 1).tolist() == [0], "one episode has no others"
+
+
+def test_an_episode_has_no_part_in_its_own_share() -> None:
+    """Otherwise c would depend on the outcome that it is multiplied with, and the terms with h would not cancel."""
+    generator = torch.Generator().manual_seed(2)
+    a, h = torch.randn(2, 40, generator=generator)
+    turns = played([place // 4 for place in range(40)])
+    before = fitted(turns, a, a + h, 2)
+    a[:4] += 9 * h[:4]
+    after = fitted(turns, a, torch.cat([3 * h[:4], (a + h)[4:]]), 2)
+    assert after[:4].tolist() == before[:4].tolist()
+    assert after[4:8].tolist() != before[4:8].tolist()
+
+
+def test_control_is_a_share_or_fitted() -> None:
+    assert DoublyRobustConfig(control="fitted").control == "fitted"
+    for wrong in (1.5, -0.1, "fit"):
+        with pytest.raises(ValueError, match="control"):
+            DoublyRobustConfig.model_validate({"control": wrong})
