@@ -378,7 +378,12 @@ async def test_every_state_has_its_own_share_of_the_control_variate(
     paid: list[Any] = []
     async with open_run(settings) as run:
         stepped = run.learner.step
-        monkeypatch.setattr(run.learner, "step", lambda rows, *a, **kw: paid.append(rows) or stepped(rows, *a, **kw))
+
+        def step_and_keep(rows: Any, *rest: Any, **options: Any) -> Any:
+            paid.append(rows)
+            return stepped(rows, *rest, **options)
+
+        monkeypatch.setattr(run.learner, "step", step_and_keep)
         update(settings, run, cast(Any, Judge(5)), None, found, [1, 0], fresh)
     (rows,) = paid
     firsts = [rows.advantage[(rows.episode == place) & rows.mask][0].item() / 2 for place in range(6)]
