@@ -36,7 +36,7 @@ _lock = threading.Lock()
 
 
 class NotSentError(EnvironmentDiedError):
-    """The process ended before it was asked, so the call has done nothing."""
+    """The process ended before it read the call, which has had no effect."""
 
 
 class HostedGame:
