@@ -8,7 +8,7 @@ from ...errors import UsageError
 from ..base import TurnEnv
 from ..contract import Contract
 from ..fork import Forks
-from .peer_process import HostedGame
+from .peer_process import HostedGame, NotSentError
 
 USUAL_LIMIT = 100
 """Turns of a game whose solution is short."""
@@ -49,12 +49,16 @@ class HostedEnv(TurnEnv):
 
     def _begin_game(self, **arguments: Any) -> Any:
         """Call the game's ``begin``, in a new game if there is none or its process has died."""
-        if self._game is not None and not self._game.usable:
-            self._game.close()
-            self._game = None
-        if self._game is None:
-            self._game = HostedGame(self.child)
-        return self._game.ask("begin", **arguments)
+        while True:
+            if self._game is not None and not self._game.usable:
+                self._game.close()
+                self._game = None
+            if self._game is None:
+                self._game = HostedGame(self.child)
+            try:
+                return self._game.ask("begin", **arguments)
+            except NotSentError:  # another game's call hung, and ended the process while this one waited
+                continue
 
     def _ask_game(self, verb: str, **arguments: Any) -> Any:
         """Call a method of the game, after ``_begin_game``."""

@@ -35,6 +35,10 @@ _running: dict[str, _Child] = {}
 _lock = threading.Lock()
 
 
+class NotSentError(EnvironmentDiedError):
+    """The process ended before it read the call, which has had no effect."""
+
+
 class HostedGame:
     """A game in the child process of its package.
 
@@ -65,6 +69,7 @@ class HostedGame:
             UsageError: the package refuses the arguments, or JSON has no such value.
             EnvironmentFailedError: the method raised.
             EnvironmentDiedError: the process died, or was killed because it did not answer for ``MOST_SECONDS``.
+            NotSentError: so it was while this call waited for its turn.
         """
         return self._child.ask(self._number, verb, arguments)
 
@@ -161,9 +166,7 @@ class _Child:
 
     def _check_usable(self) -> None:
         if not self.usable:
-            raise EnvironmentDiedError(
-                "the game's process belongs to another process, or has died; reset starts a new one"
-            )
+            raise NotSentError("the game's process belongs to another process, or has died; reset starts a new one")
 
     def release(self, game: int) -> None:
         """Let a game go; the child learns of it from the next request. Without a lock: it also runs in a collection."""

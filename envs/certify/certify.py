@@ -118,7 +118,10 @@ def tried(law: Law, harness: Harness) -> Verdict:
     One cause is one finding: a law that meets an error which an earlier law has reported, of the same line, is skipped.
     """
     began = harness.clock()
+    beside = harness.left_behind()
     status, reason, reproduce, error = _outcome(law, harness)
+    if beside and status is Status.FAIL:
+        status, reason, reproduce, error = _alone(law, harness, reason)
     if law.gate and isinstance(error, SandboxUnavailableError):  # of the machine, of which no law says anything
         raise error
     harness.release()
@@ -166,12 +169,22 @@ def _outcome(law: Law, harness: Harness) -> Outcome:
         thread.join(0.02 if shortest < 1 else 0.1)
         if harness.waited > (limit := harness.limit) and thread.is_alive():
             doing, harness.doing = harness.doing, ""
+            harness.left.append((law.name, thread))
             frame = sys._current_frames().get(thread.ident or 0)
             cure = harness.too_slow(doing, at(line_of_frame(frame)))
             if (busy := harness.too_busy(f"{doing} has not answered within {limit:g} s")) is not None:
                 return Status.SKIP, str(busy), "", busy
             return Status.FAIL, f"{doing} has not answered within max_seconds = {limit:g} s; {cure}", "", None
     return _read(caught[0]) if caught else (Status.PASS, remarks[0] or "", "", None)
+
+
+def _alone(law: Law, harness: Harness, reason: str) -> Outcome:
+    """Try a law again that failed beside the call of an earlier one; it stays undecided while such a call runs."""
+    if left := harness.left_behind():
+        late = OutOfTime(f"the call that {left} left behind still runs, and may be the cause of this: {reason}")
+        return Status.SKIP, str(late), "", late
+    harness.release()
+    return _outcome(law, harness)
 
 
 def _read(error: BaseException) -> Outcome:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -103,6 +104,7 @@ class Harness:
         untouched: the values that all instances share, as they were before ``first``.
         raised: the law that reported an error first, by the error's type and the author's line.
         made: environments on a server that the present law has made.
+        left: laws that ended before their call did, each with the thread of the call.
     """
 
     subject: Subject
@@ -116,6 +118,7 @@ class Harness:
     untouched: dict[str, str] | None = None
     raised: dict[str, str] = field(default_factory=dict)
     made: list[weakref.ref[TurnEnv]] = field(default_factory=list)
+    left: list[tuple[str, threading.Thread]] = field(default_factory=list)
 
     @cached_property
     def sample(self) -> TurnEnv:
@@ -167,6 +170,11 @@ class Harness:
         for env in [env for made in self.made if (env := made()) is not None]:
             env.close()
         self.made.clear()
+
+    def left_behind(self) -> str:
+        """Return the names of the laws whose calls still run."""
+        self.left = [(law, thread) for law, thread in self.left if thread.is_alive()]
+        return ", ".join(dict.fromkeys(law for law, _ in self.left))
 
     @cached_property
     def wire(self) -> Wire | None:

@@ -127,6 +127,7 @@ class McpRoute:
         chosen = {name: int(text) if text.isdecimal() else text for name, text in query.items()}
         begun = await self._created(chosen)
         self._visit.id = begun["session_id"]
+        self._episodes.detach(self)  # until the client's next request, which MCP wants at once
         return answer | {"instructions": begun["observation"]}
 
     def _tools(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import threading
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from fastapi import Request
 from websockets.sync.client import connect
@@ -90,6 +91,26 @@ def test_a_client_that_disconnects_during_the_start_frees_its_place(
             until(lambda: len(server.episodes) == 0, 10)
         finally:
             SlowStart.proceed.set()
+
+
+def test_an_mcp_client_that_does_not_come_back_frees_its_place(events: None) -> None:
+    """A client may leave while the answer is on the way; no server can tell this from one that has read it."""
+    with serving([SLOW], capacity=1, reattach=0.1, idle=3600) as server:
+        with send_request(server, f"/openenv/{SLOW}/mcp", BEARER, rpc("initialize")) as connection:
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        until(lambda: server.episodes.places.load == 0, 20, "the place was not freed")
+
+
+def test_an_mcp_client_that_comes_back_keeps_its_place(events: None) -> None:
+    with serving([SLOW], capacity=1) as server:
+        url = f"{server.address.replace('ws', 'http', 1)}/openenv/{SLOW}/mcp"
+        begun = httpx.post(url, json=rpc("initialize"), headers={"Authorization": BEARER})
+        (episode,) = server.episodes._open.values()
+        assert episode.connection is None, "reattach is its limit"
+        headers = {"Authorization": BEARER, "Mcp-Session-Id": begun.headers["mcp-session-id"]}
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        assert httpx.post(url, json=note, headers=headers).status_code == 202
+        assert episode.connection is not None, "idle is its limit"
 
 
 def test_work_that_finishes_after_a_disconnect_gets_no_response() -> None:

@@ -151,6 +151,24 @@ def test_a_game_that_hangs_is_killed_and_the_others_do_not_wait_forever(monkeypa
     assert game().ask("begin")["text"] == "hi", "the next game has a new process"
 
 
+def test_a_game_that_waits_to_begin_does_not_die_with_another() -> None:
+    env, hanging = Odd(), game()
+    env.reset(seed=0)
+    ended, process = hanging_call(hanging), hanging._child
+    while not process._turn.locked():
+        time.sleep(0.01)
+    begun: list[Any] = []
+    thread = threading.Thread(target=lambda: begun.append(env.reset(seed=1)), daemon=True)
+    thread.start()
+    time.sleep(0.3)  # until it waits; if it comes later, it finds a new process anyway
+    process.stop()
+    thread.join(60)
+    assert begun, "its call was never sent, so another process may answer it"
+    assert ended.wait(60)
+    assert env.oracle() == "1"
+    env.close()
+
+
 def test_the_next_game_finds_the_package_loaded() -> None:
     one = game()
     assert one.ask("begin")["text"] == "hi"

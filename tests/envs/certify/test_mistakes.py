@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -327,6 +328,38 @@ def test_an_environment_that_hangs_on_a_busy_machine_is_not_waited_for(
     (verdict,) = certify(load(hangs).E, quick=True, laws=["episodes_play"]).verdicts
     assert (verdict.status, verdict.unsettled) == (Status.SKIP, True)
     assert "has not answered within 0.5 s" in verdict.reason
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["which-ends", "which-hangs"])
+def test_a_call_left_behind_breaks_no_other_law(load: Load, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    """The first reset hangs until the second has failed with it, as games that share a process do."""
+    monkeypatch.setattr(harness, "machine_load", lambda: 11.0)
+    resets, go = [], threading.Event()
+
+    class Shared(load(TEXT).E):  # type: ignore[misc]
+        contract = tw.Contract(max_seconds=1.0)
+
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+            resets.append(task)
+            if len(resets) == 1:
+                go.wait()
+            if len(resets) == 2:
+                if ends:
+                    go.set()
+                    for thread in [one for one in threading.enumerate() if one.name == "certify-begins"]:
+                        thread.join(30)
+                raise RuntimeError("the process died in the call of another game")
+            return super().start(task, rng)
+
+    certificate = certify(Shared, quick=True, laws=["begins", "episodes_play"])
+    begins, plays = certificate.verdicts
+    assert (begins.status, begins.unsettled) == (Status.SKIP, True)
+    if ends:
+        assert plays.status is Status.PASS, f"a law is tried again without the call: {plays}"
+    else:
+        assert (plays.status, plays.unsettled) == (Status.SKIP, True), plays
+        assert "the call that begins left behind still runs, and may be the cause of this" in plays.reason
+        assert "died in the call of another game" in plays.reason
 
 
 def test_a_slow_environment_is_certified_in_the_time_that_there_is(load: Load) -> None:
