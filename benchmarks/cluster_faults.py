@@ -6,8 +6,8 @@
 
 The same configuration runs undisturbed with another seed. Every drawn episode must be trained or failed once, and no
 actor, process or file may be left. A control group or folder of a killed process may stay until the next process starts
-a sandbox or a browser. Lengths and returns must have the undisturbed distributions: a two-sample Kolmogorov–Smirnov test says so,
-with the smallest change that it would have found.
+a sandbox or a browser. Lengths and returns must have the undisturbed distributions: a two-sample Kolmogorov–Smirnov
+test says so, with the smallest change that it would have found.
 
 With ``--env turnwise/Web-v1``, episodes run in Chromium, which must leave no profile either. Kills are timed while
 episodes are played; the log of the driver says how many of them a dead worker had.
@@ -143,8 +143,8 @@ def command(algorithm: str, out: Path, settings: dict[str, Any], *, resume: bool
 class Faults:
     """A cluster of two nodes, and what kills its parts."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, kinds: list[str]) -> None:
+        self.rng, self.kinds = rng, {kind: KINDS[kind] for kind in kinds}
         self.folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
         os.environ |= {"RAY_TMPDIR": self.folder, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
         self.leftovers = Leftovers(Path(self.folder) / "files")
@@ -169,7 +169,7 @@ class Faults:
 
     def kill(self, driver: subprocess.Popen[bytes]) -> str:
         """Kill something at random; return its kind, or nothing if there was none of it."""
-        kind = self.rng.choices(list(KINDS), list(KINDS.values()))[0]
+        kind = self.rng.choices(list(self.kinds), list(self.kinds.values()))[0]
         self.leftovers.look()
         if kind == "driver":
             driver.kill()
@@ -283,6 +283,7 @@ def main() -> None:
     parser.add_argument("--algorithms", default="loop,archer")
     parser.add_argument("--env", default=MAZE, help="environment to train on")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=JSON", help="settings of environment and agent")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of kills")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the kills")
     args = parser.parse_args()
     out, algorithms, began = args.out.resolve(), args.algorithms.split(","), time.time()
@@ -291,7 +292,7 @@ def main() -> None:
     if not (model / "model").exists():
         settings = CLONING | env | CLONES.get(args.env, {})
         subprocess.run(command("bc", model, settings), check=True, stdout=subprocess.DEVNULL)
-    faults = Faults(random.Random(args.seed))
+    faults = Faults(random.Random(args.seed), args.kinds.split(","))
     wrong: list[str] = []
     try:
         for number, algorithm in enumerate(algorithms, 1):
