@@ -23,7 +23,8 @@ async def test_the_message_of_a_death_counts_the_episodes_that_the_worker_had(
         return 2, 0
 
     actor: Any = SimpleNamespace(ping=SimpleNamespace(remote=lambda measure: pong()))
-    worker, staff = LiveWorker(actor, 8, 1), SimpleNamespace()
+    staff: Any = SimpleNamespace()
+    worker = LiveWorker(actor, 8, 1)
     worker.playing, worker.leases = {"a", "b"}, 2
     keeper = Keeper(staff, RolloutsConfig(engine="ray"), b"", "")
     with caplog.at_level(logging.WARNING):

@@ -52,7 +52,7 @@ def playing(folder: Path) -> subprocess.Popen[str]:
 
 def using(folder: Path) -> list[int]:
     """Return the processes whose command or environment names a folder."""
-    name, found = str(folder).encode(), []
+    name, found = str(folder).encode(), list[int]()
     for path in PROC.glob("[0-9]*"):
         try:
             if name in (path / "cmdline").read_bytes() or name in (path / "environ").read_bytes():
