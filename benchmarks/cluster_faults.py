@@ -6,10 +6,11 @@
 
 The same configuration runs undisturbed with another seed. Every drawn episode must be trained or failed once, and no
 actor, process or file may be left. A control group or folder of a killed process may stay until the next process starts
-a sandbox. Lengths and returns must have the undisturbed distributions: a two-sample Kolmogorov–Smirnov test says so,
-with the smallest change that it would have found.
+a sandbox or a browser. Lengths and returns must have the undisturbed distributions: a two-sample Kolmogorov–Smirnov
+test says so, with the smallest change that it would have found.
 
-With ``--env turnwise/Web-v1``, episodes run in Chromium, which must leave no profile either.
+With ``--env turnwise/Web-v1``, episodes run in Chromium, which must leave no profile either. Kills are timed while
+episodes are played; the log of the driver says how many of them a dead worker had.
 
 ``--env`` takes any environment, and ``--set`` its settings and those of its agent, over those of ``ENVS``:
 ``--set episodes.env_kwargs.max_turns=8 agent.max_tokens=40 'agent.parser="tools"'``.
@@ -56,11 +57,11 @@ ENVS: dict[str, dict[str, Any]] = {
         "levels": [1],
         "agent.parser": "tools",
         "agent.context": "short:1:110",
-        "agent.max_tokens": 12,
+        "agent.max_tokens": 40,
         "agent.show_tools": False,
         "episodes.env_kwargs.templates": ["shop_wish"],
         "episodes.env_kwargs.brief": True,
-        "episodes.env_kwargs.max_turns": 3,
+        "episodes.env_kwargs.max_turns": 8,
     },
 }
 """Settings of environments that a nano model can learn a little of."""
@@ -114,11 +115,15 @@ CLONING: dict[str, Any] = {
     "eval.every": 0,
 }
 CLONES: dict[str, dict[str, Any]] = {
-    "turnwise/CodeSynthesis-v1": {"steps": 60, "demonstrations.count": 100, "demonstrations.only_success": True},
+    "turnwise/CodeSynthesis-v1": {"steps": 120, "demonstrations.count": 400, "demonstrations.only_success": True},
     "turnwise/Web-v1": {
         "env": "turnwise/WebHTML-v1",
-        "steps": 10,
-        "eval.episodes": 2,
+        "steps": 150,
+        "batch": 16,
+        "demonstrations.count": 800,
+        "demonstrations.skills": [1.0],
+        "nano.layers": 2,
+        "nano.hidden": 64,
         "nano.tokenizer": "word",
         "nano.vocab_size": 2000,
         "nano.context_length": 2048,
@@ -138,8 +143,8 @@ def command(algorithm: str, out: Path, settings: dict[str, Any], *, resume: bool
 class Faults:
     """A cluster of two nodes, and what kills its parts."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, kinds: list[str]) -> None:
+        self.rng, self.kinds = rng, {kind: KINDS[kind] for kind in kinds}
         self.folder = tempfile.mkdtemp(prefix="tw-", dir="/tmp")
         os.environ |= {"RAY_TMPDIR": self.folder, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
         self.leftovers = Leftovers(Path(self.folder) / "files")
@@ -164,7 +169,7 @@ class Faults:
 
     def kill(self, driver: subprocess.Popen[bytes]) -> str:
         """Kill something at random; return its kind, or nothing if there was none of it."""
-        kind = self.rng.choices(list(KINDS), list(KINDS.values()))[0]
+        kind = self.rng.choices(list(self.kinds), list(self.kinds.values()))[0]
         self.leftovers.look()
         if kind == "driver":
             driver.kill()
@@ -203,20 +208,19 @@ def disturbed(
     """Train until there were enough kills, and then to the end; a driver that was killed resumes."""
     book = out.parent / f"{out.name}-kills.json"
     done: Counter[str] = Counter(json.loads(book.read_text()) if book.exists() else {})
-    since: Counter[int] = Counter()
     more = settings["steps"]
     settings = settings | {"steps": more + len(steps(out)), "rollouts.address": faults.cluster.address}
     with (out.parent / f"{out.name}.log").open("ab") as log:
         while True:
             resume = (out / "config.json").exists()
             driver = subprocess.Popen(command(algorithm, out, settings, resume=resume), stdout=log, stderr=log)
+            clock = Clock(faults.rng, out, driver)
             while driver.poll() is None:
-                time.sleep(faults.rng.uniform(1.0, 4.0))
+                time.sleep(0.2)
                 faults.leftovers.look()
-                due = done.total() < kills and time.time() < until and since[len(steps(out))] < MOST
-                if driver.poll() is None and due and steps_since(out, driver) and (kind := faults.kill(driver)):
+                due = done.total() < kills and time.time() < until
+                if driver.poll() is None and due and clock.strikes() and (kind := faults.kill(driver)):
                     done[kind] += 1
-                    since[len(steps(out))] += 1
                     book.write_text(json.dumps(done))
             enough = done.total() >= kills or time.time() >= until
             if driver.returncode == 0 and enough:
@@ -227,10 +231,32 @@ def disturbed(
                 raise SystemExit(f"{algorithm} ended with {driver.returncode}; see {log.name}")
 
 
-def steps_since(out: Path, driver: subprocess.Popen[bytes], seen: dict[int, int] = {}) -> bool:  # noqa: B006
-    """Whether this driver has made a step: a run whose driver dies sooner each time makes no progress."""
-    now = len(steps(out))
-    return now > seen.setdefault(driver.pid, now)
+class Clock:
+    """Times of kills: while episodes are played, and only by a driver that has made a step.
+
+    A run whose driver dies sooner each time makes no progress. After a step, episodes are played for about as long as
+    in that step, so a kill comes within this time; further kills follow while the same step lasts.
+
+    Args:
+        rng: source of the times.
+        out: folder of the run.
+        driver: process of the driver.
+    """
+
+    def __init__(self, rng: random.Random, out: Path, driver: subprocess.Popen[bytes]) -> None:
+        self.rng, self.out, self.driver = rng, out, driver
+        self.seen, self.left, self.due = len(steps(out)), 0, 0.0
+
+    def strikes(self) -> bool:
+        """Whether it is time to kill something."""
+        lines, now = steps(self.out), time.time()
+        if len(lines) > self.seen:
+            self.seen, self.left = len(lines), MOST
+            self.due = now + self.rng.uniform(0.1, 0.8) * lines[-1]["seconds/collect"]
+        if not self.left or now < self.due:
+            return False
+        self.left, self.due = self.left - 1, now + self.rng.uniform(2.0, 6.0)
+        return True
 
 
 def settings_of(env: str, words: list[str]) -> dict[str, Any]:
@@ -257,6 +283,7 @@ def main() -> None:
     parser.add_argument("--algorithms", default="loop,archer")
     parser.add_argument("--env", default=MAZE, help="environment to train on")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=JSON", help="settings of environment and agent")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of kills")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the kills")
     args = parser.parse_args()
     out, algorithms, began = args.out.resolve(), args.algorithms.split(","), time.time()
@@ -265,7 +292,7 @@ def main() -> None:
     if not (model / "model").exists():
         settings = CLONING | env | CLONES.get(args.env, {})
         subprocess.run(command("bc", model, settings), check=True, stdout=subprocess.DEVNULL)
-    faults = Faults(random.Random(args.seed))
+    faults = Faults(random.Random(args.seed), args.kinds.split(","))
     wrong: list[str] = []
     try:
         for number, algorithm in enumerate(algorithms, 1):
@@ -273,7 +300,7 @@ def main() -> None:
             until = began + 60 * args.minutes * number / len(algorithms)
             killed = disturbed(faults, algorithm, out / algorithm, settings, args.kills // len(algorithms), until)
             left, own = faults.alive(), faults.leftovers
-            print(f"{algorithm}: until the next start of a sandbox: {len(own.groups())} control groups and "
+            print(f"{algorithm}: until the next start of a sandbox or browser: {len(own.groups())} control groups and "
                   f"{len(own.files())} temporary files or folders of killed processes; browsers seen: {own.browsers}",
                   flush=True)  # fmt: skip
             undisturbed(algorithm, out / f"{algorithm}-calm", settings, len(steps(out / algorithm)))

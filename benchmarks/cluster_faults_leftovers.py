@@ -85,8 +85,8 @@ def unfinished(run: Path) -> list[str]:
 
 
 def marks_of(folder: Path) -> list[int]:
-    """Return the processes whose temporary files go to a folder."""
-    return [pid for pid, value in marks("TMPDIR").items() if value == str(folder)]
+    """Return the processes whose temporary files go to a folder, or to a browser's within it."""
+    return [pid for pid, value in marks("TMPDIR").items() if folder in (Path(value), Path(value).parent)]
 
 
 def naming(folder: Path) -> list[int]:

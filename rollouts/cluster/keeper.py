@@ -193,10 +193,9 @@ class Keeper:
             emptied.cancel()
         if not worker.lost.done():
             return False
-        why = (
-            f"a worker died with {worker.leases} episodes, which others play again: {first_line(worker.lost.result())}"
-        )
-        event(LOG, "worker lost", why, {"pid": worker.pid, "episodes": worker.leases}, level=logging.WARNING)
+        had = len(worker.playing)  # its leases have been returned by now
+        why = f"a worker died with {had} episodes, which others play again: {first_line(worker.lost.result())}"
+        event(LOG, "worker lost", why, {"pid": worker.pid, "episodes": had}, level=logging.WARNING)
         return not worker.retiring
 
     def _consider(self, worker: LiveWorker, used: int) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
@@ -61,6 +62,25 @@ class Lease:
     def key(self) -> str:
         """Name of the lease: two leases with one name would be the same episode counted twice."""
         return f"{self.request.group_id}/{self.request.episode_id}/{self.attempt}"
+
+    def packed(self, options: bytes) -> bytes:
+        """Return it as bytes for a worker.
+
+        Args:
+            options: pickled options, which all leases of a run share.
+        """
+        return pickle.dumps((self.request, self.attempt, self.agent, options, self.strategy))
+
+    @classmethod
+    def unpacked(cls, data: bytes, opened: Callable[[bytes], RunOptions]) -> Lease:
+        """Return the lease of ``packed``.
+
+        Args:
+            data: its bytes.
+            opened: function that unpickles the options.
+        """
+        request, attempt, agent, options, strategy = pickle.loads(data)
+        return cls(request, attempt, agent, opened(options), strategy)
 
     @property
     def size(self) -> int:

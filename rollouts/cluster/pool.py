@@ -67,7 +67,7 @@ class ClusterPool(RemotePool):
         self._opening = asyncio.Lock()
         self._workers: Workers | None = None
         self._agents: dict[int, tuple[Agent, str, Any]] = {}
-        self._options: tuple[RunOptions, RunOptions] | None = None
+        self._options: tuple[RunOptions, RunOptions, bytes] | None = None
         self._underway: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
         """Episodes so far: ``drawn``, ``ended``, ``cancelled``; leases that were played again since their worker died
@@ -104,7 +104,7 @@ class ClusterPool(RemotePool):
     async def play_request(
         self, request: EpisodeRequest, agent: Agent, options: RunOptions, stats: RunStats
     ) -> Episode:
-        episodes = await self._leased(Lease(request, 0, "", self._plain(options)), agent, stats)
+        episodes = await self._leased(Lease(request, 0, "", self._plain(options)[0]), agent, stats)
         return episodes[0]
 
     async def play_tree(
@@ -114,7 +114,7 @@ class ClusterPool(RemotePool):
             data = bytes(cloudpickle.dumps(strategy))
         except Exception as error:
             raise UsageError(f"strategy {type(strategy).__name__} cannot be sent to workers ({error})") from None
-        return await self._leased(Lease(request, 0, "", self._plain(options), data), agent, stats)
+        return await self._leased(Lease(request, 0, "", self._plain(options)[0], data), agent, stats)
 
     async def close(self) -> None:
         """Close the workers and leave the cluster."""
@@ -125,12 +125,12 @@ class ClusterPool(RemotePool):
         await super().close()
         await asyncio.to_thread(self._connection.close)
 
-    def _plain(self, options: RunOptions) -> RunOptions:
-        """Return the options of the run alone: those of an evaluation also hold what no worker needs."""
-        if self._options is None or self._options[0] is not options:
-            plain = {name: getattr(options, name) for name in RunOptions.model_fields}
-            self._options = options, RunOptions(**plain)
-        return self._options[1]
+    def _plain(self, options: RunOptions) -> tuple[RunOptions, bytes]:
+        """Return the options of the run alone, also pickled: those of an evaluation hold what no worker needs."""
+        if self._options is None or not any(each is options for each in self._options[:2]):
+            plain = RunOptions(**{name: getattr(options, name) for name in RunOptions.model_fields})
+            self._options = options, plain, cloudpickle.dumps(plain)
+        return self._options[1:]
 
     async def _leased(self, lease: Lease, agent: Agent, stats: RunStats) -> list[Episode]:
         """Have a lease played, by one worker after another until one answers."""
@@ -199,7 +199,7 @@ class ClusterPool(RemotePool):
 
     async def _answer(self, workers: Workers, worker: LiveWorker, lease: Lease, reference: Any) -> Played:
         """Have a worker play a lease, with the reference to its agent only if the worker may not have it."""
-        data = cloudpickle.dumps(lease)
+        data = lease.packed(self._plain(lease.options)[1])
         agents = () if worker.agent == lease.agent else ([reference],)
         played: Played = pickle.loads(await workers.call(worker, worker.actor.play.remote(data, *agents)))
         if played.unknown:

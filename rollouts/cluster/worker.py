@@ -25,7 +25,7 @@ from .lease import Lease, Played, WorkerSetup, versions
 from .node import extend_path, first_line, opened_pool, used_memory
 
 KEPT = 4
-"""Number of agents that a worker keeps, and of strategies."""
+"""Number of agents that a worker keeps; of options and strategies together, twice as many."""
 
 
 class Worker:
@@ -34,7 +34,7 @@ class Worker:
     def __init__(self) -> None:
         self._setup: WorkerSetup | None = None
         self._agents: OrderedDict[str, Agent] = OrderedDict()
-        self._strategies: dict[bytes, Any] = {}
+        self._kept: dict[bytes, Any] = {}
         self._playing: dict[str, asyncio.Task[Played]] = {}
         self._hedged = 0
 
@@ -66,11 +66,11 @@ class Worker:
         """Play a lease to its end, and return a pickled ``Played``.
 
         Args:
-            data: the pickled lease.
+            data: the packed lease.
             agents: reference to the bytes of the agent, in a list, so that Ray fetches it only if it is needed; nothing
                 for an agent that this worker should have.
         """
-        lease: Lease = pickle.loads(data)
+        lease = Lease.unpacked(data, self._object)
         if not agents and lease.agent not in self._agents:
             return pickle.dumps(Played(lease.key, unknown=True))
         task = self._playing[lease.key] = asyncio.create_task(self._played(lease, agents), name=lease.key)
@@ -107,7 +107,7 @@ class Worker:
             if lease.strategy is None:
                 episodes = [await play_request(lease.request, self._pool, agent, lease.options, stats)]
             else:
-                strategy = self._strategy(lease.strategy)
+                strategy = self._object(lease.strategy)
                 episodes = await play_tree(
                     lease.request, self._pool, strategy, agent, lease.options, stats, self._slots
                 )
@@ -116,13 +116,13 @@ class Worker:
         except TurnwiseError as error:
             return Played(lease.key, error=(type(error).__name__, str(error)))
 
-    def _strategy(self, data: bytes) -> Any:
-        """Return a strategy, the same object for the same bytes."""
-        if data not in self._strategies:
-            while len(self._strategies) >= KEPT:
-                del self._strategies[next(iter(self._strategies))]
-            self._strategies[data] = cloudpickle.loads(data)
-        return self._strategies[data]
+    def _object(self, data: bytes) -> Any:
+        """Return options or a strategy, the same object for the same bytes."""
+        if data not in self._kept:
+            while len(self._kept) >= 2 * KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[data] = cloudpickle.loads(data)
+        return self._kept[data]
 
     async def _agent(self, digest: str, agents: Sequence[Any]) -> Agent:
         if digest not in self._agents:

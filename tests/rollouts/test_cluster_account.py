@@ -126,7 +126,7 @@ class Made:
 
 class _Actor:
     def __init__(self, made: Made, worker: LiveWorker) -> None:
-        self.play = _Method(lambda data, agents=(): made.play(worker, pickle.loads(data)))
+        self.play = _Method(lambda data, agents=(): made.play(worker, Lease.unpacked(data, pickle.loads)))
         self.cancel = _Method(lambda keys: asyncio.sleep(0))
 
 
@@ -432,18 +432,20 @@ def test_a_worker_keeps_a_strategy_with_what_it_has_read(monkeypatch: pytest.Mon
     monkeypatch.setattr(branching_restart, "load_episodes", load)
     worker, strategy = Worker(), branching_restart.PrefixRestarts(store="s")
     for _ in range(3):
-        assert len(worker._strategy(pickle.dumps(strategy)).prefixes) == 1
+        assert len(worker._object(pickle.dumps(strategy)).prefixes) == 1
     assert reads == ["s"], "a store is read once, not for each task"
-    for number in range(2 * KEPT):
-        worker._strategy(pickle.dumps(StateValues(rollouts=number + 1)))
-    assert len(worker._strategies) == KEPT, "a worker does not grow with the strategies of a run"
+    for number in range(3 * KEPT):
+        worker._object(pickle.dumps(StateValues(rollouts=number + 1)))
+    assert len(worker._kept) == 2 * KEPT, "a worker does not grow with the strategies of a run"
 
 
 async def test_an_agent_is_sent_again_only_to_a_worker_that_does_not_have_it(cluster_pool_of: Any) -> None:
     pool, made = await cluster_pool_of([])
     worker, sent = made.workers.live[0], list[bool]()
     lease = Lease(EpisodeRequest(TASKS[0], 0, 0, "g-0", "g", ENV, {}), 1, "digest", RunOptions())
-    assert pickle.loads(await Worker().play(pickle.dumps(lease))) == Played(lease.key, unknown=True)
+    data = lease.packed(pickle.dumps(lease.options))
+    assert Lease.unpacked(data, pickle.loads) == lease
+    assert pickle.loads(await Worker().play(data)) == Played(lease.key, unknown=True)
 
     async def play(data: bytes, agents: Sequence[Any] = ()) -> bytes:
         sent.append(bool(agents))

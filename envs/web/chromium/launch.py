@@ -8,10 +8,12 @@ import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....errors import EnvironmentDiedError, UsageError
 from .processes import Process, below, driver_of, process
+from .temporary import as_temporary, new_folder, remove_folder
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, CDPSession, Playwright
@@ -61,6 +63,7 @@ class Chromium:
         browser: Playwright's browser object.
         control: DevTools session, for functions that Playwright lacks.
         pid: process id of its first process.
+        folder: folder of the temporary files of both.
         made: number of contexts created so far.
         open: number of open contexts.
         retired: whether it accepts no new contexts, and exits with its last one.
@@ -73,6 +76,7 @@ class Chromium:
     browser: Browser
     control: CDPSession
     pid: int
+    folder: Path
     made: int = 0
     open: int = 0
     retired: bool = False
@@ -112,6 +116,7 @@ class Chromium:
         finally:
             for one in family:  # a hung driver stops nothing, and a killed one leaves processes behind
                 one.kill()
+            remove_folder(self.folder)
             self._ending.set_result(None)
 
     def _family(self) -> list[Process]:
@@ -150,7 +155,13 @@ async def launch(port: int) -> Chromium:
     program = executable()
     from playwright.async_api import Error, async_playwright  # an extra
 
-    driver = await async_playwright().start()
+    folder = new_folder()
+    try:
+        with as_temporary(folder):
+            driver = await async_playwright().start()
+    except BaseException:
+        remove_folder(folder)
+        raise
     try:
         # The rule also maps IP addresses and localhost, so that every URL leads to the server.
         browser = await driver.chromium.launch(
@@ -166,8 +177,9 @@ async def launch(port: int) -> Chromium:
     except BaseException as error:
         with suppress(Exception):
             await driver.stop()
+        remove_folder(folder)
         if isinstance(error, Error):
             raise EnvironmentDiedError(f"Chromium ({program}) did not start: {str(error)[:500]}") from error
         raise
     pid = next(int(one["id"]) for one in processes if one["type"] == "browser")
-    return Chromium(driver, browser, control, pid, running=process(pid), serving=driver_of(pid))
+    return Chromium(driver, browser, control, pid, folder, running=process(pid), serving=driver_of(pid))
