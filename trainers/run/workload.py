@@ -60,6 +60,7 @@ def workload(
         judged=SAMPLED,
         tf32=config.hardware.tf32,
         logits=config.optimizer.logits,
+        compiled=config.optimizer.compiled,
     )
     critic, copies = _critic(config, policy)
     server, kl = config.server, getattr(getattr(config, "loss", None), "kl", None)
@@ -179,6 +180,7 @@ def _critic(config: TrainConfig, policy: Passes) -> tuple[Passes | None, int]:
     rows = _number(config, "critic_steps") * _number(config, "batch")
     own |= {
         "packed": False,
+        "compiled": False,
         "masked": critic.encoder.kind == "copy",
     }  # the utterances of a state branch from one prompt
     if critic.encoder.kind == "shared":
