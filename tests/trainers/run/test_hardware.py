@@ -68,7 +68,7 @@ def test_a_profile_leaves_what_was_set() -> None:
     assert {"hardware.tf32", "optimizer.recompute"}.isdisjoint(tables.hardware.chosen)
 
 
-def test_layers_are_compiled_where_a_gpu_has_measured_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_are_compiled_where_a_gpu_has_measured_it() -> None:
     """All weights, and kernels of attention that ran under the compiler; what a profile decided is written down."""
     assert on("h100").optimizer.compiled
     assert on("h100").hardware.chosen["optimizer.compiled"] is True
@@ -90,7 +90,7 @@ def test_a_machine_without_a_c_compiler_compiles_nothing_unasked(monkeypatch: py
         monkeypatch.setattr(run_hardware, "can_compile", lambda can=can: can)
         assert configured().optimizer.compiled is can
         assert on("h100").optimizer.compiled, "a named profile is the same on every machine, as in a plan"
-    monkeypatch.setattr(hardware.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setenv("CC", "")
     assert not hardware.can_compile()
     monkeypatch.setenv("CC", "mycc")
