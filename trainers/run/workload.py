@@ -62,7 +62,6 @@ def workload(
         logits=config.optimizer.logits,
         compiled=config.optimizer.compiled,
     )
-    critic, copies = _critic(config, policy)
     server, kl = config.server, getattr(getattr(config, "loss", None), "kl", None)
     load = Workload(
         name or config.out,
@@ -71,8 +70,7 @@ def workload(
         policy,
         _sampler(config, episodes, row, gpus),
         episodes,
-        critic,
-        copies,
+        *_critic(config, policy),
         reference=bool(getattr(kl, "coef", 0)),
         sent=2 if server is not None and "bfloat16" in (server.dtype, config.dtype) else 4,
         whole=config.lora is None or server is None or server.engine is not None or server.transfer in WHOLE,
