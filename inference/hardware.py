@@ -5,7 +5,9 @@ They come from arithmetic that ``turnwise plan`` shows; one H200 ran those of tr
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -79,12 +81,17 @@ def detected_profile(device: str = "auto") -> str:
     return profile_of(properties.name, properties.total_memory / 2**30, bfloat16=properties.major >= 8)
 
 
+def can_compile() -> bool:
+    """Whether this machine has the C compiler with which torch's compiler builds the launchers of its kernels."""
+    return bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
+
+
 def training_settings(profile: str) -> dict[str, Any]:
     """Return the settings of a training run that a profile chooses, as nested tables; none for ``cpu``."""
     if profile == "cpu":
         return {}
     optimizer = {"autocast": "bfloat16", "microbatch_tokens": MICROBATCH.get(profile, 16_384), "recompute": True}
-    return {"optimizer": {**optimizer, "layout": "packed"}, "hardware": {"tf32": True}}
+    return {"optimizer": {**optimizer, "layout": "packed", "compiled": True}, "hardware": {"tf32": True}}
 
 
 def engine_settings(profile: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from .workload import Passes, Sampler, Workload
 LINES = "lines.jsonl"
 SHAPE = re.compile(r"update, (?P<size>\d+)k x (?P<count>\d+), (?P<variant>.+)")
 """Name of a line that has the speed of an update of Qwen3-0.6B."""
-KNOWN_WORDS = {"autocast", "recompute", "packed", "sdpa", "fused AdamW", "fp32"}
+KNOWN_WORDS = {"autocast", "recompute", "compiled", "packed", "sdpa", "fused AdamW", "fp32"}
 """Parts of a variant's name that the estimate knows, or that make no difference to it."""
 
 
@@ -111,5 +111,6 @@ def _passes(length: int, count: int, variant: str) -> Passes:
         autocast="autocast" in variant,
         recompute="recompute" in variant,
         packed="packed" in variant,
+        compiled="compiled" in variant,
         width=4,
     )

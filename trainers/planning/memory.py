@@ -76,6 +76,20 @@ SAVED: Mapping[tuple[bool, int, bool], Saved] = {
     (True, 2, False): ADAPTED_COPIES,  # bfloat16 without autocast: adapters copy their input to 32 bits
 }
 """Coefficients by adapters, bytes of a weight, and autocast; ``benchmarks/saved_bytes.py`` prints them."""
+COMPILED16 = Saved(12, 4, 2, 6, 0, 2)
+"""Layers as compiled code: the residual stream in 32 bits, and the inputs of products and attention in 16. Two shapes
+of updates on an H200 kept 0.94 times as much (docs/hardware.md)."""
+
+
+def layer_bytes(passes: Passes, *, masked: int = 0) -> int:
+    """Return the bytes that a layer keeps per token for its gradient.
+
+    Args:
+        passes: how the model is trained; compiled layers count as plain ones where no GPU has measured them.
+        masked: length of sequences with a mask; 0 without a mask.
+    """
+    kept = COMPILED16 if passes.fused else SAVED[passes.rank is not None, passes.width, passes.autocast]
+    return kept.layer(passes.shape, rank=passes.rank or 0, masked=masked)
 
 
 def saved_bytes(passes: Passes, tokens: int) -> int:
@@ -87,7 +101,7 @@ def saved_bytes(passes: Passes, tokens: int) -> int:
     """
     shape, adapted = passes.shape, passes.rank is not None
     length = passes.row_tokens if passes.masked else 0
-    one = SAVED[adapted, passes.width, passes.autocast].layer(shape, rank=passes.rank or 0, masked=length)
+    one = layer_bytes(passes, masked=length)
     casts = 2 * shape.block_matrices if passes.autocast and passes.width == 4 else 0
     casts += 2 * shape.adapters(passes.rank or 0) // shape.layers if passes.autocast else 0
     if passes.recompute:  # the inputs of all layers, and the inside of the one whose gradient is computed

@@ -1,7 +1,7 @@
 """Seconds of a step: matrix products, attention, memory traffic and messages, each over a share of the GPU's peak.
 
-The shares are predictions from profiles of similar code. One H200 took 1.28 times as long in the mean;
-``calibration.py`` corrects them by a trial on one.
+The shares of learning are fitted to the updates of two trials on an H200 (docs/hardware.md); those of play and
+transfer are predictions from profiles of similar code. ``calibration.py`` corrects learning by another trial.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...inference.hardware import Gpu
-from .memory import GIB, SAVED
+from .memory import GIB, layer_bytes
 from .workload import Passes, Sampler, Workload
 
-PRODUCTS, ATTENTION, MASKED, MEMORY = 0.5, 0.28, 0.07, 0.75
+PRODUCTS, ATTENTION, MASKED, MEMORY = 0.53, 0.65, 0.07, 0.75
 """Shares of the peak in matrix products, in attention without and with a mask, and in memory traffic."""
 TF32, FLOAT32 = 0.5, 0.07
 """Speed of 32-bit matrix products relative to bfloat16, in TF32 and in full precision."""
-TRAFFIC, TRAFFIC_FORWARD = 10.0, 3.0
+TRAFFIC, TRAFFIC_FORWARD = 24.0, 4.5
 """Memory traffic between matrix products, in units of the bytes that are saved for the gradient."""
+FUSED, FUSED_FORWARD = 10.0, 2.0
+"""The same in compiled layers, which also save less."""
 SOFTMAX, SOFTMAX_FORWARD = 36.0, 12.0
 """Memory traffic of the softmax of whole logits, in units of the logits in 32 bits."""
 CHUNKS, CHUNKS_FORWARD = 3.5, 1.0
@@ -50,8 +52,8 @@ def pass_seconds(passes: Passes, gpu: Gpu, tokens: float, *, gradient: bool) -> 
     head = 2 * shape.embedding * passes.judged * (times + (1 if gradient and passes.chunked else 0))
     attended = 2 * shape.layers * shape.queries * passes.row_tokens
     attended *= (3 if gradient else 1) + again
-    saved = SAVED[passes.rank is not None, passes.width, passes.autocast].layer(shape, rank=passes.rank or 0)
-    moved = shape.layers * saved * ((TRAFFIC if gradient else TRAFFIC_FORWARD) + TRAFFIC_FORWARD * again)
+    both, forward = (FUSED, FUSED_FORWARD) if passes.fused else (TRAFFIC, TRAFFIC_FORWARD)
+    moved = shape.layers * layer_bytes(passes) * ((both if gradient else forward) + forward * again)
     softmax = (CHUNKS, CHUNKS_FORWARD) if passes.chunked else (SOFTMAX, SOFTMAX_FORWARD)
     moved += 4 * passes.judged * shape.vocabulary * softmax[0 if gradient else 1]
     each = (blocks + head) / (PRODUCTS * speed)

@@ -32,6 +32,7 @@ class Passes:
         tf32: whether 32-bit products are in TF32.
         logits: whether logits exist as a whole, as in ``logprobs.Logits``.
         masked: whether attention takes a mask of all pairs of a row's tokens, as for trees of utterances.
+        compiled: whether layers run as compiled code.
     """
 
     shape: ModelShape
@@ -49,6 +50,12 @@ class Passes:
     tf32: bool = False
     logits: Logits = "auto"
     masked: bool = False
+    compiled: bool = False
+
+    @property
+    def fused(self) -> bool:
+        """Whether layers are compiled in the only way that was measured: all weights in 32 bits, under autocast."""
+        return self.compiled and self.autocast and self.rank is None and self.width == 4
 
     @property
     def chunked(self) -> bool:

@@ -12,7 +12,7 @@ import torch
 from ...config import Config, merge_defaults
 from ...errors import UsageError
 from ...inference.attention import Attention
-from ...inference.hardware import ProfileName, detected_profile, engine_settings, training_settings
+from ...inference.hardware import ProfileName, can_compile, detected_profile, engine_settings, training_settings
 
 
 class HardwareConfig(Config):
@@ -49,12 +49,14 @@ def profiled(given: Mapping[str, Any]) -> Mapping[str, Any]:
     own = _table(given.get("hardware", {}))
     if own is None or not isinstance(own.get("profile", "auto"), str):
         return given  # pydantic says what is wrong
-    profile = own.get("profile", "auto")
-    if profile == "auto":
+    profile, detected = own.get("profile", "auto"), own.get("profile", "auto") == "auto"
+    if detected:
         profile = detected_profile(str(given.get("device", "auto")))
     if profile not in get_args(ProfileName):
         return given
     wanted = training_settings(profile)
+    if wanted:
+        wanted["optimizer"]["compiled"] = _compiles(given, own) and (not detected or can_compile())
     server = _table(given.get("server"))
     if wanted and server is not None:
         engine = {} if server.get("engine") is None else {"engine": engine_settings(profile)}
@@ -62,6 +64,16 @@ def profiled(given: Mapping[str, Any]) -> Mapping[str, Any]:
     chosen = {name: value for name, value in _flat(wanted) if not _set(given, name)}
     named = {**own, "profile": profile, "chosen": {**own.get("chosen", {}), **chosen}}
     return merge_defaults(wanted, {**given, "hardware": named})
+
+
+def _compiles(given: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Return whether a profile compiles layers: where a GPU has measured it (docs/hardware.md), with all weights.
+
+    Args:
+        given: settings of the run.
+        own: those of its hardware.
+    """
+    return given.get("lora") is None and own.get("attention", "auto") in (None, "auto", "sdpa")
 
 
 def refuse_absent(profile: str, device: str) -> None:

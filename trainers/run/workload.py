@@ -60,8 +60,8 @@ def workload(
         judged=SAMPLED,
         tf32=config.hardware.tf32,
         logits=config.optimizer.logits,
+        compiled=config.optimizer.compiled,
     )
-    critic, copies = _critic(config, policy)
     server, kl = config.server, getattr(getattr(config, "loss", None), "kl", None)
     load = Workload(
         name or config.out,
@@ -70,8 +70,7 @@ def workload(
         policy,
         _sampler(config, episodes, row, gpus),
         episodes,
-        critic,
-        copies,
+        *_critic(config, policy),
         reference=bool(getattr(kl, "coef", 0)),
         sent=2 if server is not None and "bfloat16" in (server.dtype, config.dtype) else 4,
         whole=config.lora is None or server is None or server.engine is not None or server.transfer in WHOLE,
@@ -179,6 +178,7 @@ def _critic(config: TrainConfig, policy: Passes) -> tuple[Passes | None, int]:
     rows = _number(config, "critic_steps") * _number(config, "batch")
     own |= {
         "packed": False,
+        "compiled": False,
         "masked": critic.encoder.kind == "copy",
     }  # the utterances of a state branch from one prompt
     if critic.encoder.kind == "shared":

@@ -10,10 +10,11 @@ import pytest
 
 from turnwise.errors import UsageError
 from turnwise.inference.hardware import GPUS
-from turnwise.trainers.planning.calibration import Calibration, calibration
+from turnwise.trainers.planning.calibration import NOTHING, Calibration, _updates, calibration
 from turnwise.trainers.planning.estimate import _larger, change_that_fits, estimate
-from turnwise.trainers.planning.memory import memory_of
+from turnwise.trainers.planning.memory import GIB, memory_of
 from turnwise.trainers.planning.shapes import KNOWN
+from turnwise.trainers.planning.speed import learning_seconds
 from turnwise.trainers.planning.workload import Sampler, Workload
 
 from .test_memory import PASSES, loaded
@@ -122,11 +123,46 @@ def test_a_variant_that_the_estimate_does_not_know_corrects_nothing(tmp_path: Pa
     folder = trial(tmp_path)
     known = calibration(folder, GPUS["h100"])
     with (folder / "lines.jsonl").open("a") as lines:
-        for variant in ("bf16 weights", "autocast, whole logits", "autocast, compiled"):
+        for variant in ("bf16 weights", "autocast, whole logits", "bf16 weights, compiled"):
             line = json.loads((folder / "lines.jsonl").read_text().splitlines()[0])
             lines.write(json.dumps(line | {"name": f"update, 8k x 2, {variant}", "tokens_per_second": 1.0}) + "\n")
     assert calibration(folder, GPUS["h100"]) == known
     assert known.worst == known.seconds, "there is one update"
+
+
+TRIALS = Path(__file__).parents[3] / "benchmarks" / "results"
+
+
+def test_updates_on_an_h200_took_the_estimated_seconds_and_memory() -> None:
+    """All that both trials measured, compiled or not; docs/hardware.md states these limits."""
+    worst, compiled = {"gpu-trial-h200": 1.25, "gpu-trial-h200-2026-11-28": 1.30}, 0
+    for name, limit in worst.items():
+        known = calibration(TRIALS / name, GPUS["h200"])
+        assert known.seconds == pytest.approx(1, abs=0.1)
+        assert known.memory == pytest.approx(0.9, abs=0.05)
+        assert known.worst < limit
+        for line, passes in _updates(TRIALS / name, GPUS["h200"]):
+            if not passes.fused:
+                continue
+            compiled += 1
+            rate = passes.read / learning_seconds(passes, GPUS["h200"], 1)
+            assert rate == pytest.approx(line["tokens_per_second"], rel=0.1), line["name"]
+            peak = memory_of(Workload("trial", GPUS["h200"], 1, passes, NOTHING, 0)).peak / GIB
+            assert 0.65 < line["peak_gib"] / peak < 1.02, line["name"]
+    assert compiled == 7
+
+
+def test_compiled_layers_keep_less_and_take_less_time_where_that_was_measured() -> None:
+    compiled = replace(PASSES, compiled=True)
+    for recompute in (False, True):
+        plain, fused = (estimate(loaded(policy=replace(each, recompute=recompute))) for each in (PASSES, compiled))
+        assert fused.memory.peak < plain.memory.peak
+        assert 1.5 < plain.seconds["learn"] / fused.seconds["learn"] < 2.2
+    for rank, width, autocast in ((16, 2, True), (None, 4, False)):
+        own = [replace(each, rank=rank, width=width, autocast=autocast) for each in (PASSES, compiled)]
+        plain, fused = (estimate(loaded(policy=each)) for each in own)
+        assert fused.memory.peak == plain.memory.peak, "an upper limit"
+        assert fused.seconds == plain.seconds
 
 
 @pytest.mark.parametrize("changes", [{"device": "NVIDIA H200"}, {"plan": True}, {"tokens_per_second": None}])

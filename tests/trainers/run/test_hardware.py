@@ -17,6 +17,7 @@ from turnwise.inference.hardware import GPUS, ProfileName, detected_profile, pro
 from turnwise.inference.serving.launch.process import ServerOptions
 from turnwise.trainers.learning.learner import OptimizerConfig
 from turnwise.trainers.loop import LoopConfig
+from turnwise.trainers.run import hardware as run_hardware
 from turnwise.trainers.run.hardware import HardwareConfig, matrix_precision, profile_remark, profiled
 from turnwise.trainers.run.may_change import MAY_CHANGE
 from turnwise.trainers.run.run_folder import differences
@@ -65,6 +66,35 @@ def test_a_profile_leaves_what_was_set() -> None:
     tables = configured(hardware={"profile": "h100", "tf32": False}, optimizer={"recompute": False})
     assert (tables.hardware.tf32, tables.optimizer.recompute) == (False, False)
     assert {"hardware.tf32", "optimizer.recompute"}.isdisjoint(tables.hardware.chosen)
+
+
+def test_layers_are_compiled_where_a_gpu_has_measured_it() -> None:
+    """All weights, and kernels of attention that ran under the compiler; what a profile decided is written down."""
+    assert on("h100").optimizer.compiled
+    assert on("h100").hardware.chosen["optimizer.compiled"] is True
+    adapted = on("h100", lora={"rank": 4}, dtype="bfloat16")
+    assert not adapted.optimizer.compiled
+    assert adapted.hardware.chosen["optimizer.compiled"] is False
+    assert "optimizer.compiled=false" in profile_remark(adapted.hardware)
+    for kernel, compiles in (("sdpa", True), ("flash", False), ("flex", False)):
+        assert configured(hardware={"profile": "h100", "attention": kernel}).optimizer.compiled is compiles
+    for wanted in (True, False):
+        mine = on("h100", optimizer={"compiled": wanted}, lora={"rank": 4} if wanted else None, dtype="float32")
+        assert mine.optimizer.compiled is wanted, "a user's own setting holds"
+        assert "optimizer.compiled" not in mine.hardware.chosen
+
+
+def test_a_machine_without_a_c_compiler_compiles_nothing_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_hardware, "detected_profile", lambda device: "h100")
+    for can in (True, False):
+        monkeypatch.setattr(run_hardware, "can_compile", lambda can=can: can)
+        assert configured().optimizer.compiled is can
+        assert on("h100").optimizer.compiled, "a named profile is the same on every machine, as in a plan"
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setenv("CC", "")
+    assert not hardware.can_compile()
+    monkeypatch.setenv("CC", "mycc")
+    assert hardware.can_compile()
 
 
 def test_an_engine_is_given_its_limits_only_where_there_is_one() -> None:

@@ -63,10 +63,13 @@ def test_what_a_configuration_holds_and_computes() -> None:
     assert (loop.episodes, loop.policy.rows, loop.policy.learned) == (72, 72, 2.0)
     assert (loop.sampler.kind, loop.sampler.share, loop.alone) == ("engine", 0.4, True)
     assert (loop.policy.autocast, loop.policy.recompute, loop.policy.width) == (True, True, 4)
+    assert loop.policy.fused
     eight = planned("qwen3-8b-loop-8gpu", "loop", gpus=8)
     assert (eight.learners, eight.sampling_gpus, eight.episodes) == (4, 4, 240)
     archer = planned("qwen3-0.6b-archer", "archer")
     assert archer.critic is not None
+    assert not archer.policy.compiled, "adapters"
+    assert not planned("qwen3-0.6b-archer", "archer", "optimizer.compiled=true").critic.compiled, "its layers never are"
     assert (archer.critic.rank, archer.critic.rows, archer.critic_copies) == (16, 50 * 256, 1)
     assert archer.policy.row_tokens == 2 * 5 * 128, "the context keeps four turns"
     assert archer.transfers == 3
