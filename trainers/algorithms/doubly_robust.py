@@ -63,7 +63,7 @@ class Outcomes:
 
     @property
     def recorded_N(self) -> Tensor:
-        """What the recorded utterances are paid: ``G − V(s) − c·h(s, a)``, ``[N]``."""
+        """Advantage of each recorded utterance: ``G − V(s) − c·h(s, a)``, ``[N]``."""
         return self.advantage_N - self.share_N * self.control_N
 
     def metrics(self, version: int) -> dict[str, float]:
