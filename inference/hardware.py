@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 ProfileName = Literal["auto", "cpu", "gpu", "a100", "a100-40gb", "h100", "h200", "b200", "l40s"]
@@ -82,8 +84,10 @@ def detected_profile(device: str = "auto") -> str:
 
 
 def can_compile() -> bool:
-    """Whether this machine has the C compiler with which torch's compiler builds the launchers of its kernels."""
-    return bool(os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang"))
+    """Whether this machine can build the launchers of compiled kernels: a C compiler, and Python's headers."""
+    named = os.environ.get("CC", "").split()
+    found = shutil.which(named[0]) if named else shutil.which("gcc") or shutil.which("clang")
+    return found is not None and Path(sysconfig.get_paths()["include"], "Python.h").is_file()
 
 
 def training_settings(profile: str) -> dict[str, Any]:

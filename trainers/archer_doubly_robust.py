@@ -72,9 +72,7 @@ def update(
         rows = reference.scored(rows)
     share_F = found.share_N[drawn_S].repeat_interleave(len(fresh) // len(drawn))
     control_F = share_F * centered(judged(critic, fresh), [said.prompt_ids for said in fresh], config.centered)
-    outcome_N = found.recorded_N
-    if config.centered != "none":  # errors of V that all turns share would only add variance
-        outcome_N = outcome_N - outcome_N.mean()
+    outcome_N = found.recorded(centered=config.centered != "none")
     outcome_R = outcome_N[drawn_S]
     paid = with_terms(rows, outcome_R, control_F)
     updates: list[Update] = []

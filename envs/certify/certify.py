@@ -120,8 +120,10 @@ def tried(law: Law, harness: Harness) -> Verdict:
     began = harness.clock()
     beside = harness.left_behind()
     status, reason, reproduce, error = _outcome(law, harness)
-    if beside and status is Status.FAIL:
-        status, reason, reproduce, error = _alone(law, harness, reason)
+    if beside:
+        harness.first.clear()  # what was recorded beside the call of another law, others must not be compared with
+        if status is Status.FAIL and not harness.left_behind(law.name):
+            status, reason, reproduce, error = _alone(law, harness, reason)
     if law.gate and isinstance(error, SandboxUnavailableError):  # of the machine, of which no law says anything
         raise error
     harness.release()

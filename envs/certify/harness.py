@@ -171,10 +171,10 @@ class Harness:
             env.close()
         self.made.clear()
 
-    def left_behind(self) -> str:
-        """Return the names of the laws whose calls still run."""
+    def left_behind(self, only: str = "") -> str:
+        """Return the names of the laws whose calls still run, or the name of one if its call does."""
         self.left = [(law, thread) for law, thread in self.left if thread.is_alive()]
-        return ", ".join(dict.fromkeys(law for law, _ in self.left))
+        return ", ".join(dict.fromkeys(law for law, _ in self.left if only in ("", law)))
 
     @cached_property
     def wire(self) -> Wire | None:
@@ -235,6 +235,8 @@ class Harness:
             Broken: the call took too long.
             OutOfTime: it did, but the machine is too busy to blame the environment.
         """
+        if self.abandoned:
+            raise OutOfTime("its law has ended")
         self.in_time()
         began = self.clock()
         self.since, self.doing = began, doing
@@ -244,7 +246,13 @@ class Harness:
                 late = f"{doing} took {took:.1f} s"
                 raise self.too_busy(late) or Broken(f"{late}; {self.too_slow(doing)}")
         finally:
-            self.doing = ""
+            if not self.abandoned:  # otherwise this is another law's call
+                self.doing = ""
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the present thread is that of a law that ended before its call did."""
+        return any(thread is threading.current_thread() for _, thread in self.left)
 
     @property
     def limit(self) -> float:

@@ -122,6 +122,7 @@ class Worker:
             while len(self._kept) >= 2 * KEPT:
                 del self._kept[next(iter(self._kept))]
             self._kept[data] = cloudpickle.loads(data)
+        self._kept[data] = self._kept.pop(data)  # the oldest in use is the first to go
         return self._kept[data]
 
     async def _agent(self, digest: str, agents: Sequence[Any]) -> Agent:

@@ -157,6 +157,11 @@ class Episodes(EpisodeTable):
             if episode.connection is connection:
                 episode.connection, episode.touched = None, now()
 
+    def expect(self, connection: object) -> None:
+        """Let ``reattach`` be the limit of a connection's episodes until its next request, if there is such a limit."""
+        if self._config.reattach > 0:
+            self.detach(connection)
+
     async def end_of(self, connection: object) -> None:
         """End the episodes of a connection whose client cannot come back."""
         await asyncio.gather(*(self._end(e) for e in list(self._open.values()) if e.connection is connection))

@@ -127,7 +127,7 @@ class McpRoute:
         chosen = {name: int(text) if text.isdecimal() else text for name, text in query.items()}
         begun = await self._created(chosen)
         self._visit.id = begun["session_id"]
-        self._episodes.detach(self)  # until the client's next request, which MCP wants at once
+        self._episodes.expect(self)  # MCP wants the client's next request at once
         return answer | {"instructions": begun["observation"]}
 
     def _tools(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ class McpRoute:
         id = self._named(params)
         if id is None:
             raise RequestError("a call acts in an episode: start one with openenv/session/create", code="conflict")
-        episode = self._episodes.find(self._client.name, id, None)
+        episode = self._episodes.find(self._client.name, id, None if self._visit is None else self)
         if episode.served is not self._served:
             raise RequestError(f"this session belongs to {episode.served.id}", code="conflict")
         return episode

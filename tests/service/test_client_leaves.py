@@ -113,6 +113,22 @@ def test_an_mcp_client_that_comes_back_keeps_its_place(events: None) -> None:
         assert episode.connection is not None, "idle is its limit"
 
 
+@pytest.mark.parametrize(("reattach", "by_header"), [(0.0, True), (30.0, False)], ids=["no-limit", "by-argument"])
+def test_an_mcp_client_may_think_before_its_next_call(events: None, reattach: float, by_header: bool) -> None:
+    """``idle`` is its limit from its next request on, however that names the episode; at once without ``reattach``."""
+    with serving([SLOW], capacity=1, reattach=reattach) as server:
+        url = f"{server.address.replace('ws', 'http', 1)}/openenv/{SLOW}/mcp"
+        begun = httpx.post(url, json=rpc("initialize"), headers={"Authorization": BEARER})
+        session = begun.headers["mcp-session-id"]
+        (episode,) = server.episodes._open.values()
+        assert (episode.connection is None) == (reattach > 0)
+        params = {} if by_header else {"session_id": session}
+        headers = {"Authorization": BEARER} | ({"Mcp-Session-Id": session} if by_header else {})
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": params}
+        assert "result" in httpx.post(url, json=call, headers=headers).json()
+        assert episode.connection is not None
+
+
 def test_work_that_finishes_after_a_disconnect_gets_no_response() -> None:
     async def receive() -> Any:
         return {"type": "http.disconnect"}

@@ -8,8 +8,8 @@ utterances ã of the present policy π::
 with the critic's advantage ``h = min Q − min V`` as control variate. Since ``E_μ[ρ ∇log π · h] = E_π[∇log π · h]``, the
 two terms with h cancel on average. Whatever Q says, the expected gradient is that of the outcomes (Jiang and Li, arXiv
 1511.03722; Gu et al., "Q-Prop", arXiv 1611.02247). So a wrong Q costs variance and not direction, while ArCHer's own
-actor follows Q alone. V(s) is a baseline and cancels, too. A fitted c costs little variance either: it is 0 where h and
-the outcomes do not agree.
+actor follows Q alone. V(s) is a baseline and cancels, too. A fitted c costs little variance either: the more turns it
+is measured on, the closer it is to 0 where h and the outcomes do not agree.
 
 What remains biased: with λ < 1 the outcome contains V of later states, the turns after the first are those of μ, and
 PPO's clip and its ratios per token are not ρ. All of these are small where turns are recent, and none depends on Q.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import pydantic
 import torch
@@ -40,9 +40,17 @@ class DoublyRobustConfig(Config):
     """Age of the oldest recorded turns, in policy versions; 0 uses those of the present step alone."""
     lam: float = pydantic.Field(default=0.95, ge=0, le=1)
     """λ per turn of the outcome: 1 is the recorded return, and 0 is r + γ V(s′)."""
-    control: Annotated[float, pydantic.Field(ge=0, le=1)] | Literal["fitted"] = 1.0
+    control: float | Literal["fitted"] = 1.0
     """Share c of Q that is used as control variate; 0 learns from outcomes alone. ``fitted`` measures in each step
     which share takes the most variance away, for the turns of each half of the episodes on the other half."""
+
+    @pydantic.field_validator("control", mode="before")
+    @classmethod
+    def _is_share_or_fitted(cls, given: object) -> object:
+        share = isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1
+        if not share and given != "fitted":
+            raise ValueError(f"must be a number from 0 to 1, or fitted; got {given!r}")
+        return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +69,17 @@ class Outcomes:
     control_N: Tensor
     share_N: Tensor
 
-    @property
-    def recorded_N(self) -> Tensor:
-        """Advantage of each recorded utterance: ``G − V(s) − c·h(s, a)``, ``[N]``."""
-        return self.advantage_N - self.share_N * self.control_N
+    def recorded(self, *, centered: bool) -> Tensor:
+        """Return the advantage of each recorded utterance, ``G − V(s) − c·h(s, a)``, ``[N]``.
+
+        Args:
+            centered: whether to subtract the means over turns of h and of the result: errors of V or Q that all turns
+                share would only add variance.
+        """
+        if not centered:
+            return self.advantage_N - self.share_N * self.control_N
+        rest_N = self.advantage_N - self.share_N * (self.control_N - self.control_N.mean())
+        return rest_N - rest_N.mean()
 
     def metrics(self, version: int) -> dict[str, float]:
         """Return the number and mean age of the turns, c, and the share of the outcomes' variance that c·h explains.
@@ -135,9 +150,12 @@ def fitted(turns: Sequence[Transition], advantage_N: Tensor, control_N: Tensor, 
 
 def _best_share(advantage_N: Tensor, control_N: Tensor, utterances: int) -> float:
     """``Cov(A, h) / (Var(h) · (1 + 1/m))`` within 0 and 1; 0 if h is constant."""
-    apart_N = control_N - control_N.mean()
-    spread = float(apart_N.square().mean()) * (1 + 1 / utterances)
-    return min(max(float((advantage_N * apart_N).mean()) / spread, 0.0), 1.0) if spread > 0 else 0.0
+    wide_N = control_N.double()
+    apart_N = wide_N - wide_N.mean()
+    if apart_N.abs().max() <= 1e-6 * wide_N.abs().max():  # nothing but rounding
+        return 0.0
+    agreement = float(((advantage_N.double() - advantage_N.double().mean()) * apart_N).mean())
+    return min(max(agreement / float(apart_N.square().mean()) / (1 + 1 / utterances), 0.0), 1.0)
 
 
 def combined(recorded: Sequence[Transition], fresh: Sequence[Utterance]) -> Rows:

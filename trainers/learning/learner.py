@@ -67,7 +67,7 @@ class OptimizerConfig(Config):
     """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, more time."""
     compiled: bool = False
     """Run the layers as compiled code (``torch.compile``), for learner, reference and values of tokens, but not for
-    ArCHer's critic; needs a C compiler, and half a minute at the start."""
+    ArCHer's critic; needs a C compiler, and 15 to 20 seconds at the start."""
 
     def rate(self, update: int) -> float:
         """Return the learning rate of an update, counted from 0."""

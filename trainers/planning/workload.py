@@ -54,7 +54,7 @@ class Passes:
 
     @property
     def fused(self) -> bool:
-        """Whether layers are compiled in the only way that was measured: all weights in 32 bits, under autocast."""
+        """Whether layers are compiled in the way that was fitted: all weights in 32 bits, under autocast."""
         return self.compiled and self.autocast and self.rank is None and self.width == 4
 
     @property

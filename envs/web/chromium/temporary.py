@@ -6,7 +6,6 @@ killed together with its process, as Ray does with the process group of a worker
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import tempfile
@@ -20,7 +19,6 @@ from ....sandboxes.runner.trees import left_behind, remove_tree
 KIND = "web"
 """Short, like the names of the folders: within one, Chromium has a socket whose path may have 107 characters."""
 VARIABLE = "TMPDIR"
-NUMBERS = itertools.count()
 
 
 def new_folder() -> Path:
@@ -29,9 +27,7 @@ def new_folder() -> Path:
     for folder in left_behind(parent, KIND):
         with suppress(OSError):  # a browser that is about to exit still writes; the next start removes it
             remove_tree(folder)
-    made = parent / f"turnwise-{this_process()}-{KIND}-{next(NUMBERS)}"
-    made.mkdir(mode=0o700)
-    return made
+    return Path(tempfile.mkdtemp(prefix=f"turnwise-{this_process()}-{KIND}-", dir=parent))
 
 
 @contextmanager

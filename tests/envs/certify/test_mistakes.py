@@ -362,6 +362,34 @@ def test_a_call_left_behind_breaks_no_other_law(load: Load, monkeypatch: pytest.
         assert "died in the call of another game" in plays.reason
 
 
+def test_a_law_that_hangs_by_itself_is_broken_whatever_another_left_behind(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first reset hangs on a busy machine and goes on; then every step hangs, and the machine is idle."""
+    busy, go = [11.0], threading.Event()
+    monkeypatch.setattr(harness, "machine_load", lambda: busy[0])
+    resets: list[tw.TaskSpec] = []
+
+    class Hanging(load(TEXT).E):  # type: ignore[misc]
+        contract = tw.Contract(max_seconds=1.0)
+
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+            resets.append(task)
+            if len(resets) == 1:
+                go.wait()
+            busy[0] = 0.0
+            return super().start(task, rng)
+
+        def act(self, action: tw.Action) -> Any:
+            go.set()
+            threading.Event().wait()
+
+    begins, plays = certify(Hanging, quick=True, laws=["begins", "episodes_play"]).verdicts
+    assert begins.unsettled
+    assert plays.status is Status.FAIL, plays
+    assert "step() has not answered within max_seconds = 1 s" in plays.reason
+
+
 def test_a_slow_environment_is_certified_in_the_time_that_there_is(load: Load) -> None:
     certificate, took = timed(load, 3, seconds=600)
     assert certificate.passed, certificate

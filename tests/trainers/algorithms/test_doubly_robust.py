@@ -219,6 +219,7 @@ def test_a_q_that_outcomes_contradict_or_that_says_nothing_is_not_used() -> None
     assert fitted(turns, a, torch.full((4,), 7.0), 1).tolist() == [0] * 4
     assert fitted(turns, torch.full((4,), 0.3), a, 1).tolist() == [0] * 4, "all outcomes are alike"
     assert fitted(turns, 5 * a, a, 1).tolist() == [1] * 4, "and never more than all of it"
+    assert fitted(turns, a, torch.full((4,), 0.3) + 1e-8 * a, 1).tolist() == [0] * 4, "nothing but rounding"
     assert fitted(turns[:1], a[:1], a[:1], 1).tolist() == [0], "one episode has no others"
 
 
@@ -234,8 +235,21 @@ def test_an_episode_has_no_part_in_its_own_share() -> None:
     assert after[4:8].tolist() != before[4:8].tolist()
 
 
+def test_an_offset_of_the_critic_brings_no_variance_where_advantages_are_centered() -> None:
+    """Under two shares, an offset of h would move the two halves of the episodes apart."""
+    a, h, share_N = (
+        torch.tensor([1.0, -1.0, 2.0, -2.0]),
+        torch.tensor([0.5, -0.5, 1.0, -1.0]),
+        torch.tensor([1, 1, 0, 0]),
+    )
+    turns = tuple(played([0, 2, 1, 3]))
+    for offset in (0.0, 5.0):
+        assert Outcomes(turns, a, h + offset, share_N).recorded(centered=True).tolist() == [0.5, -0.5, 2.0, -2.0]
+    assert Outcomes(turns, a, h, share_N).recorded(centered=False).tolist() == [0.5, -0.5, 2.0, -2.0]
+
+
 def test_control_is_a_share_or_fitted() -> None:
     assert DoublyRobustConfig(control="fitted").control == "fitted"
-    for wrong in (1.5, -0.1, "fit"):
-        with pytest.raises(ValueError, match="control"):
+    for wrong in (1.5, -0.1, "fit", True):
+        with pytest.raises(ValueError, match=f"must be a number from 0 to 1, or fitted; got {wrong!r}"):
             DoublyRobustConfig.model_validate({"control": wrong})

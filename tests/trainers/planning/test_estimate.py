@@ -134,7 +134,7 @@ TRIALS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 def test_updates_on_an_h200_took_the_estimated_seconds_and_memory() -> None:
-    """All that both trials measured, compiled or not; docs/hardware.md states these limits."""
+    """Every update that both trials measured, compiled or not; docs/hardware.md states these limits."""
     worst, compiled = {"gpu-trial-h200": 1.25, "gpu-trial-h200-2026-11-28": 1.30}, 0
     for name, limit in worst.items():
         known = calibration(TRIALS / name, GPUS["h200"])

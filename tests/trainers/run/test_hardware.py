@@ -84,17 +84,29 @@ def test_layers_are_compiled_where_a_gpu_has_measured_it() -> None:
         assert "optimizer.compiled" not in mine.hardware.chosen
 
 
-def test_a_machine_without_a_c_compiler_compiles_nothing_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_c_compiler_compiles_nothing_unasked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(run_hardware, "detected_profile", lambda device: "h100")
     for can in (True, False):
         monkeypatch.setattr(run_hardware, "can_compile", lambda can=can: can)
         assert configured().optimizer.compiled is can
         assert on("h100").optimizer.compiled, "a named profile is the same on every machine, as in a plan"
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setenv("CC", "")
-    assert not hardware.can_compile()
-    monkeypatch.setenv("CC", "mycc")
-    assert hardware.can_compile()
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path)})
+    there: set[str] = set()
+    monkeypatch.setattr("shutil.which", lambda name: name if name in there else None)
+    for compiler, installed, can in (
+        ("", "", False),
+        ("", "gcc", True),
+        ("mycc -m64", "gcc", False),
+        ("mycc -m64", "mycc", True),
+    ):
+        there = {installed}
+        monkeypatch.setenv("CC", compiler)
+        assert hardware.can_compile() is can
+    (tmp_path / "Python.h").unlink()
+    assert not hardware.can_compile(), "launchers need the headers of Python, too"
 
 
 def test_an_engine_is_given_its_limits_only_where_there_is_one() -> None:
