@@ -19,8 +19,9 @@ from ...errors import InfrastructureError, SandboxUnavailableError, TurnwiseErro
 from ...verdicts import NotApplicable, Status, choose, describe
 from ..author_line import at, author_line, author_traceback, line_of_frame, noted
 from ..base import TurnEnv
+from .effort import QUICK, Effort
 from .findings import Broken, OutOfTime
-from .harness import QUICK, Effort, Harness
+from .harness import Harness
 from .law import Law
 from .laws_attacks import ATTACK_LAWS
 from .laws_author import AUTHOR_LAWS
