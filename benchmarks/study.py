@@ -33,7 +33,7 @@ from study_plan import Job
 from study_processes import INTERRUPTED, RunProcess
 from study_ranks import learned, ranks_of
 from study_report import RESULTS, write_overall, write_report
-from study_rows import clipping_of, trace_of
+from study_rows import clipping_of, job_of, read_results, trace_of
 from study_start import Start
 from study_values import explained_of
 
@@ -233,23 +233,6 @@ class Harness:
         for running in self.running:
             running.process.wait()
         self.running.clear()
-
-
-def job_of(line: Mapping[str, Any]) -> Job:
-    """The run that a line of results is of."""
-    return Job(line["learner"], line["digest"], line["value"], line["seed"])
-
-
-def read_results(path: Path) -> list[dict[str, Any]]:
-    """The finished runs, the last line of each; a line cut short by a kill is left out."""
-    found: dict[tuple[Job, str], dict[str, Any]] = {}
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
-        found[job_of(line), line["measure"]] = line
-    return list(found.values())
 
 
 def measure_digest(study: Study) -> str:

@@ -12,19 +12,17 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from study_config import Study, load_study
-from study_rows import Row, table_rows
+from study_rows import Row, job_of, measured_run, read_lines, read_results, table_rows
 from study_statistics import over_seeds, spread
 
 from turnwise.errors import TurnwiseError
 
 LINES = "reading.jsonl"
-KEYS = ("learner", "digest", "value", "seed", "measure")
-"""Keys that name a run and its measurement, in its lines here and in the results."""
 READING = (
     "What reading adds to the return after training: a model plays with the answers of its own task, and blind, with "
     "those that its actions would get in another one. Intervals are over seeds, each measured over tasks."
@@ -35,50 +33,36 @@ READING = (
 def reading_table(rows: Sequence[Row], lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """One line per learner whose models were measured: success with its own and with other answers, and the gain."""
     table = ["| learner | seeds | success | blind | reading adds (95 %) |", "|---|---|---|---|---|"]
-    by_run = {_run(line): line for line in lines}
+    by_run = {measured_run(line): line for line in lines}
     for row in rows:
-        if found := [by_run[run] for line in row.lines if (run := _run(line)) in by_run]:
+        if found := [by_run[run] for line in row.lines if (run := measured_run(line)) in by_run]:
             own, blind = (over_seeds([one["plays"][who]["success"] for one in found]) for who in ("T=1", "blind"))
             gain = spread(over_seeds([one["reads"] for one in found]), 2)
             table.append(f"| {row.name} | {len(found)} | {own.value:.0%} | {blind.value:.0%} | {gain} |")
     return table if len(table) > 2 else []
 
 
-def read_lines(folder: Path) -> list[dict[str, Any]]:
-    """The measurements of a study; none if there are none. A line cut short by a kill is left out."""
-    path, found = folder / LINES, []
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        with suppress(ValueError):
-            found.append(json.loads(text))
-    return found
-
-
-def _run(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(line[key] for key in KEYS)
-
-
 def measure(study: Study, learners: Sequence[str], results: Path, out: Path) -> int:
     """Measure every finished run of these learners that has no line yet; return how many have no model here."""
-    from study import job_of, read_results, say
-    from study_worker import measured_start
+    from study_worker import measured_start  # reports need no PyTorch
 
-    done = {_run(line) for line in read_lines(results)}
+    done = {measured_run(line) for line in read_lines(results / LINES)}
     absent = 0
     for row in table_rows(study, read_results(results / "results.jsonl")):
         for line in row.lines if row.name in learners else ():
             job = job_of(line)
             folder = out / job.folder
-            if _run(line) in done:
+            if measured_run(line) in done:
                 continue
             if not (folder / "run" / "model").is_dir():
                 absent += 1
                 continue
             order = json.loads((folder / "job.json").read_text(encoding="utf-8"))
             start = measured_start(order | {"start": study.start.model_dump()}, folder / "run" / "model")
-            found = dict(zip(KEYS, _run(line), strict=True)) | start.model_dump()
+            found = asdict(job) | {"measure": line["measure"]} | start.model_dump()
             with (results / LINES).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
-            say(f"{job}: reading adds {start.reads:.2f} ({start.low:.2f} … {start.high:.2f})")
+            print(f"{job}: reading adds {start.reads:.2f} ({start.low:.2f} … {start.high:.2f})", flush=True)
     return absent
 
 

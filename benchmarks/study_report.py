@@ -14,8 +14,8 @@ from study_curves import draw
 from study_episodes import budget_table, reach_table
 from study_plan import Job
 from study_ranks import mean_error, mean_rank
-from study_reading import READING, read_lines, reading_table
-from study_rows import Row, table_rows
+from study_reading import LINES, READING, reading_table
+from study_rows import Row, read_lines, table_rows
 from study_statistics import FEWEST_SEEDS, aggregate, improvement, over_seeds, spread
 from study_values import VALUES, explained_table
 
@@ -221,7 +221,7 @@ def write_report(
         *score_table(study, rows, dataset),
     ]
     lines += _part(reading_line(rows).splitlines())
-    lines += _part(reading_table(rows, read_lines(folder)), READING)
+    lines += _part(reading_table(rows, read_lines(folder / LINES)), READING)
     lines += _part(budget_table(study, rows))
     lines += _part(improvement_line(study, rows).splitlines())
     if study.sweep is not None:

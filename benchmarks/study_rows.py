@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import study_plan as plan
@@ -54,9 +57,33 @@ class Row:
     failed: int
 
 
+def job_of(line: Mapping[str, Any]) -> Job:
+    """Return the run that a line of results or of readings belongs to."""
+    return Job(line["learner"], line["digest"], line["value"], line["seed"])
+
+
+def measured_run(line: Mapping[str, Any]) -> tuple[Job, str]:
+    """Return the run of a line, and the digest of its final measurement."""
+    return job_of(line), line["measure"]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a JSON Lines file, none if it is absent; a line cut short by a kill is left out."""
+    found = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(ValueError):
+            found.append(json.loads(text))
+    return found
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """Return the finished runs of a file, the last line of each run and measurement."""
+    return list({measured_run(line): line for line in read_lines(path)}.values())
+
+
 def table_rows(study: Study, results: Sequence[Mapping[str, Any]]) -> list[Row]:
     """Return the reported runs of every learner whose sweep has finished, in the study's order."""
-    by_job = {Job(one["learner"], one["digest"], one["value"], one["seed"]): one for one in results}
+    by_job = {job_of(one): one for one in results}
     outcomes = {job: line["return"] for job, line in by_job.items()}
     rows = []
     for learner in study.learner:

@@ -95,7 +95,7 @@ def training_settings(profile: str) -> dict[str, Any]:
     if profile == "cpu":
         return {}
     optimizer = {"autocast": "bfloat16", "microbatch_tokens": MICROBATCH.get(profile, 16_384), "recompute": True}
-    return {"optimizer": {**optimizer, "layout": "packed", "compiled": True}, "hardware": {"tf32": True}}
+    return {"optimizer": {**optimizer, "layout": "packed"}, "hardware": {"tf32": True}}
 
 
 def engine_settings(profile: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Worker:
     def __init__(self) -> None:
         self._setup: WorkerSetup | None = None
         self._agents: OrderedDict[str, Agent] = OrderedDict()
-        self._kept: dict[bytes, Any] = {}
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
         self._playing: dict[str, asyncio.Task[Played]] = {}
         self._hedged = 0
 
@@ -119,10 +119,10 @@ class Worker:
     def _object(self, data: bytes) -> Any:
         """Return options or a strategy, the same object for the same bytes."""
         if data not in self._kept:
-            while len(self._kept) >= 2 * KEPT:
-                del self._kept[next(iter(self._kept))]
             self._kept[data] = cloudpickle.loads(data)
-        self._kept[data] = self._kept.pop(data)  # the oldest in use is the first to go
+        self._kept.move_to_end(data)
+        while len(self._kept) > 2 * KEPT:
+            self._kept.popitem(last=False)
         return self._kept[data]
 
     async def _agent(self, digest: str, agents: Sequence[Any]) -> Agent:

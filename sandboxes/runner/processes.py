@@ -28,8 +28,8 @@ class Owner:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
-        return started_at(self.pid) == self.started
+        """Whether it still runs; ``True`` without ``/proc``, where this is not known."""
+        return not PROC.is_dir() or started_at(self.pid) == self.started
 
 
 def this_process() -> Owner:

@@ -8,7 +8,6 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from . import processes
 from .processes import owner_in
 
 
@@ -18,11 +17,7 @@ def left_behind(parent: Path, kind: str) -> list[Path]:
     Args:
         parent: folder to search.
         kind: purpose of the folders.
-
-    Without ``/proc`` none is found, since no owner can be found there.
     """
-    if not processes.PROC.is_dir():
-        return []
     found = list[Path]()
     for folder in parent.glob(f"turnwise-*-*-{kind}-*"):
         owner = owner_in(folder.name)

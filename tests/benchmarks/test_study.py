@@ -423,10 +423,10 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     assert "fats" in capsys.readouterr().err
     for _ in range(2):
         assert reading.main([str(small), "--learners", "bc,fast", *places]) == 0
-    (read,) = [one for one in reading.read_lines(kept / "small") if one["learner"] == "bc"]
+    (read,) = [one for one in reading.read_lines(kept / "small" / "reading.jsonl") if one["learner"] == "bc"]
     measured = ("plays", "reads", "low", "high")
     assert {name: read[name] for name in measured} == {name: lines[0]["start"][name] for name in measured}
-    assert len(reading.read_lines(kept / "small")) == 2, "nothing is measured twice"
+    assert len(reading.read_lines(kept / "small" / "reading.jsonl")) == 2, "nothing is measured twice"
     shutil.rmtree(out)
     (kept / "small" / "reading.jsonl").rename(tmp_path / "read")
     assert reading.main([str(small), "--learners", "fast", *places]) == 1

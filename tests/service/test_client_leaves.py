@@ -93,8 +93,15 @@ def test_a_client_that_disconnects_during_the_start_frees_its_place(
             SlowStart.proceed.set()
 
 
+def initialized(server: Any) -> tuple[str, str]:
+    """Start an MCP session over HTTP; return its URL and its id."""
+    url = f"{server.address.replace('ws', 'http', 1)}/openenv/{SLOW}/mcp"
+    response = httpx.post(url, json=rpc("initialize"), headers={"Authorization": BEARER})
+    return url, response.headers["mcp-session-id"]
+
+
 def test_an_mcp_client_that_does_not_come_back_frees_its_place(events: None) -> None:
-    """A client may leave while the answer is on the way; no server can tell this from one that has read it."""
+    """To the server, a client that disconnects during the response looks like one that has read it."""
     with serving([SLOW], capacity=1, reattach=0.1, idle=3600) as server:
         with send_request(server, f"/openenv/{SLOW}/mcp", BEARER, rpc("initialize")) as connection:
             assert connection.recv(12) == b"HTTP/1.1 200"
@@ -103,11 +110,10 @@ def test_an_mcp_client_that_does_not_come_back_frees_its_place(events: None) -> 
 
 def test_an_mcp_client_that_comes_back_keeps_its_place(events: None) -> None:
     with serving([SLOW], capacity=1) as server:
-        url = f"{server.address.replace('ws', 'http', 1)}/openenv/{SLOW}/mcp"
-        begun = httpx.post(url, json=rpc("initialize"), headers={"Authorization": BEARER})
+        url, session = initialized(server)
         (episode,) = server.episodes._open.values()
         assert episode.connection is None, "reattach is its limit"
-        headers = {"Authorization": BEARER, "Mcp-Session-Id": begun.headers["mcp-session-id"]}
+        headers = {"Authorization": BEARER, "Mcp-Session-Id": session}
         note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         assert httpx.post(url, json=note, headers=headers).status_code == 202
         assert episode.connection is not None, "idle is its limit"
@@ -117,9 +123,7 @@ def test_an_mcp_client_that_comes_back_keeps_its_place(events: None) -> None:
 def test_an_mcp_client_may_think_before_its_next_call(events: None, reattach: float, by_header: bool) -> None:
     """``idle`` is its limit from its next request on, however that names the episode; at once without ``reattach``."""
     with serving([SLOW], capacity=1, reattach=reattach) as server:
-        url = f"{server.address.replace('ws', 'http', 1)}/openenv/{SLOW}/mcp"
-        begun = httpx.post(url, json=rpc("initialize"), headers={"Authorization": BEARER})
-        session = begun.headers["mcp-session-id"]
+        url, session = initialized(server)
         (episode,) = server.episodes._open.values()
         assert (episode.connection is None) == (reattach > 0)
         params = {} if by_header else {"session_id": session}

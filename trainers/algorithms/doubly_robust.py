@@ -32,6 +32,9 @@ from ..critics.utterance import UtteranceCritic
 from ..learning.rows import Rows
 from ..learning.utterances import Utterance, pack_utterances
 
+Control = float | Literal["fitted"]
+"""Share of Q, or how to find it."""
+
 
 class DoublyRobustConfig(Config):
     """The actor that learns from outcomes of recent turns, with Q as control variate."""
@@ -40,7 +43,7 @@ class DoublyRobustConfig(Config):
     """Age of the oldest recorded turns, in policy versions; 0 uses those of the present step alone."""
     lam: float = pydantic.Field(default=0.95, ge=0, le=1)
     """λ per turn of the outcome: 1 is the recorded return, and 0 is r + γ V(s′)."""
-    control: float | Literal["fitted"] = 1.0
+    control: Control = 1.0
     """Share c of Q that is used as control variate; 0 learns from outcomes alone. ``fitted`` measures in each step
     which share takes the most variance away, for the turns of each half of the episodes on the other half."""
 
@@ -101,7 +104,7 @@ def outcomes(
     *,
     gamma: float,
     lam: float,
-    control: float | Literal["fitted"] = 1.0,
+    control: Control = 1.0,
     utterances: int = 1,
 ) -> Outcomes:
     """Return the outcomes ``G = r + γ N`` of turns, where N is the λ-return from the next state on.

@@ -15,6 +15,7 @@ import pytest
 
 from turnwise.envs.web.chromium import temporary
 from turnwise.envs.web.chromium.pool import Pool
+from turnwise.sandboxes.runner import processes
 from turnwise.sandboxes.runner.processes import PROC
 
 from .test_pool import opened, until
@@ -98,6 +99,15 @@ async def test_a_browser_takes_its_folder_along(pools: Callable[..., Pool]) -> N
     assert chromium.folder.is_dir()
     await pool.close()
     assert not chromium.folder.exists()
+
+
+def test_without_proc_no_folder_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(processes, "PROC", tmp_path / "none")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first, second = temporary.new_folder(), temporary.new_folder()
+    assert first.is_dir()
+    assert second.is_dir()
+    assert first != second
 
 
 @pytest.mark.parametrize("before", [None, "/somewhere"])
