@@ -109,10 +109,8 @@ def _hub() -> Any:
 
 
 def _check(hub: Any, repo: str) -> None:
-    from huggingface_hub.utils import validate_repo_id
-
     try:
-        validate_repo_id(repo)
+        hub.utils.validate_repo_id(repo)
     except hub.errors.HFValidationError as error:
         raise UsageError(f"{repo!r} is not the name of a dataset, such as me/maze-episodes: {error}") from None
 
