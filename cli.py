@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "export": "export",
     "export-harbor": "export_harbor",
     "export-nemo": "export_nemo",
+    "push": "push",
     "import": "import_chats",
     "pretrain": "pretrain",
     "train": "train",

@@ -20,7 +20,16 @@ from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, Unkno
 from .adapters.peers import PEERS, Peer, forgotten_version, peer_of
 from .author_line import at, author_line
 from .harbor.address import folder_of, is_harbor
-from .remote.address import is_nemo, is_openenv, is_remote, meant_as_remote, nemo_place, openenv_place, remote_id
+from .remote.address import (
+    is_nemo,
+    is_openenv,
+    is_remote,
+    meant_as_remote,
+    nemo_place,
+    openenv_place,
+    remote_id,
+    servers_of,
+)
 
 if TYPE_CHECKING:
     from .base import TurnEnv
@@ -211,8 +220,8 @@ def find(id: str) -> Entry:
     """
     load_plugins()
     if is_remote(id):
-        address, _ = remote_id(id)
-        return Entry(id, "turnwise.envs.remote.env:remote_env", source=str(address))
+        servers = ", ".join(str(remote_id(each)[0]) for each in servers_of(id))
+        return Entry(id, "turnwise.envs.remote.env:remote_env", source=servers)
     if is_openenv(id):
         address, _ = openenv_place(id)
         return Entry(id, "turnwise.envs.openenv.env:openenv", source=str(address))

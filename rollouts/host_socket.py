@@ -46,6 +46,11 @@ class SocketHost(Host):
         """The server's digest of environment and version."""
         return self._remote.digest
 
+    @property
+    def address(self) -> Address:
+        """Its server."""
+        return self._remote.address
+
     async def fork(self) -> SocketHost:
         return self._alike(SocketHost(await self._do("fork")))
 

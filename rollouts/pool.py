@@ -16,7 +16,7 @@ from gymnasium.envs.registration import load_env_creator
 from ..agents.agent import Agent
 from ..envs.base import TurnEnv
 from ..envs.registry import create, find, make
-from ..envs.remote.address import is_foreign, is_remote, remote_id
+from ..envs.remote.address import is_foreign, is_remote
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
@@ -25,9 +25,10 @@ from .episode import Episode
 from .episode_request import EpisodeRequest
 from .hedging import ResetWatch
 from .host_process import ProcessHost, portable
-from .host_socket import SocketHost, places_at
+from .host_socket import SocketHost
 from .hosts import AwaitingHost, Build, Host, InlineHost, ThreadHost
 from .options import Isolation, RunOptions
+from .servers import Servers
 from .stats import RunStats
 
 LOG = logging.getLogger(__name__)
@@ -55,8 +56,8 @@ class EnvPool:
     build: Build
     isolation: Isolation = "auto"
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    places: int | None = None
-    """Number of episodes that an environment server plays at a time, for environments that run there."""
+    servers: Servers | None = None
+    """Environment servers, for environments that run there."""
     resets: ResetWatch = field(default_factory=ResetWatch)
     """Durations of resets, where a run hedges them."""
     made: int = 0
@@ -65,8 +66,6 @@ class EnvPool:
     _lent: set[Host] = field(default_factory=set)
     _abandoned: int = 0
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _digest: str | None = None
-    """A server's digest of the environment when the first host opened; a run must not mix two versions."""
 
     @classmethod
     def of(cls, env: EnvSource, *, isolation: Isolation = "auto", env_kwargs: Mapping[str, Any] | None = None) -> Self:
@@ -81,7 +80,7 @@ class EnvPool:
         if isinstance(env, str):
             entry = find(env)
             if is_remote(env) and not kwargs:
-                return cls(env, partial(make, env), "inline", places=places_at(remote_id(env)[0]))
+                return cls(env, partial(make, env), "inline", servers=Servers(env))
             if is_foreign(env):  # it has a process already, and only awaits
                 return cls(env, partial(make, env, **kwargs), "inline", kwargs)
             if isolation == "process":
@@ -115,9 +114,14 @@ class EnvPool:
         self._lent.discard(host)
         if reusable and not host.busy:
             self._free.append(host)
-        else:
-            self._abandoned += 1
-            host.abandon()
+            return
+        self._abandoned += 1
+        host.abandon()
+        if self.servers is not None and isinstance(host, SocketHost):
+            self.servers.failed(host.address)
+            for each in [free for free in self._free if isinstance(free, SocketHost) and free.address == host.address]:
+                self._free.remove(each)  # if the server is lost, so are they
+                each.abandon()
 
     async def discard(self, host: Host) -> None:
         """Take an environment back and close it."""
@@ -146,19 +150,13 @@ class EnvPool:
         if self._abandoned:
             self._abandoned -= 1
             event(LOG, "restart", f"starting another {self.env_id} in place of one that failed", {"env": self.env_id})
-        if self.places is not None:
-            return await self._open_remote()
+        if self.servers is not None:
+            return await self.servers.open(lambda: (*self._free, *self._lent))
         if self.isolation == "inline":
             return await (AwaitingHost if is_foreign(self.env_id) else InlineHost).open(self.build)
         if self.isolation == "thread":
             return await ThreadHost.open(self.build)
         return await ProcessHost.open(self.build)
-
-    async def _open_remote(self) -> Host:
-        async with self._deciding:  # hosts that open at the same time must not learn two digests
-            host = await SocketHost.open(self.env_id, self._digest)
-            self._digest = host.digest
-        return host
 
     async def _decide(self) -> None:
         if self.isolation != "auto":
@@ -203,7 +201,7 @@ class RemotePool(EnvPool, ABC):
 def width(pool: EnvPool, options: RunOptions) -> int:
     """Return how many episodes a run plays at a time."""
     wanted = pool.width if isinstance(pool, RemotePool) else options.concurrency
-    return wanted if pool.places is None else min(wanted, pool.places)
+    return wanted if pool.servers is None else min(wanted, pool.servers.places)
 
 
 def runs_inline(kind: type[TurnEnv]) -> bool:

@@ -12,6 +12,8 @@ from ..errors import RequestError
 from .requests import parsed
 
 T = TypeVar("T")
+SILENT = 30.0
+"""Seconds that a client may leave between two parts of a request's body."""
 GONE = 499
 """Status for a client that disconnected; no client reads it."""
 
@@ -24,13 +26,18 @@ async def read_json(request: Request, limit: int) -> Any:
     """Read the JSON of a request's body; an empty body is an empty object.
 
     Raises:
-        RequestError: the body is longer than ``limit`` bytes, or is not JSON that the server accepts.
+        RequestError: the body is longer than ``limit`` bytes, is not JSON that the server accepts, or stops halfway.
     """
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise RequestError(f"the body is larger than the limit of {limit} bytes", status=413, code="body_too_large")
+    body, parts = bytearray(), aiter(request.stream())
+    try:
+        while (part := await asyncio.wait_for(anext(parts, None), SILENT)) is not None:
+            body += part
+            if len(body) > limit:
+                problem = f"the body is larger than the limit of {limit} bytes"
+                raise RequestError(problem, status=413, code="body_too_large")
+    except TimeoutError:
+        problem = f"the body stopped after {len(body)} bytes, for {SILENT:g} seconds"
+        raise RequestError(problem, status=408, code="body_too_slow") from None
     return parsed(bytes(body) or b"{}")
 
 

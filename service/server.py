@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
 from collections.abc import Iterator
 from typing import Any, Self
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import UsageError
 
@@ -16,6 +18,8 @@ KEPT_ALIVE = 600
 """Seconds that an idle connection stays open, so that a client that waits for its environment can reuse it."""
 GRACE = 0.2
 """Seconds after which a server that closes drops the connections that are still open."""
+UNREAD = 30.0
+"""Seconds that a client has to read an answer that is waiting for it."""
 ROUNDS = 100
 """Rounds of the event loop in which answers end whose connection was dropped."""
 
@@ -49,6 +53,31 @@ class _Quiet(uvicorn.Server):
                 connection.transport.abort()
 
 
+class _Connection(H11Protocol):
+    """Uvicorn's HTTP connection, which is dropped if its client stops reading; uvicorn keeps its answer for ever."""
+
+    def __init__(self, *args: Any, unread: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._unread = unread
+        self._dropping: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._dropping = self.loop.call_later(self._unread, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._read()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._read()
+
+    def _read(self) -> None:
+        if self._dropping is not None:
+            self._dropping.cancel()
+
+
 class LoopServer:
     """Serves an application from the loop that opened it; created by ``open``.
 
@@ -62,13 +91,14 @@ class LoopServer:
         self._serving = self.loop.create_task(self._serve(), name="turnwise-endpoint")
 
     @classmethod
-    async def open(cls, app: Any, *, host: str, port: int, **settings: Any) -> Self:
+    async def open(cls, app: Any, *, host: str, port: int, unread: float = UNREAD, **settings: Any) -> Self:
         """Listen and start serving.
 
         Args:
             app: ASGI application.
             host: address to listen on.
             port: port to listen on; 0 picks a free one.
+            unread: seconds that a client has to read an answer; beyond them its connection is dropped.
             settings: further settings of uvicorn, such as those of WebSockets, which are off by default.
 
         Raises:
@@ -84,7 +114,8 @@ class LoopServer:
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
         quiet = {"ws": "none", "lifespan": "off", "log_config": None, "access_log": False}
         quiet |= {"server_header": False, "date_header": False}  # a date would need a clock that ticks
-        config = uvicorn.Config(app, **{"http": "h11", "timeout_keep_alive": KEPT_ALIVE, **quiet, **settings})
+        http = functools.partial(_Connection, unread=unread)
+        config = uvicorn.Config(app, **{"http": http, "timeout_keep_alive": KEPT_ALIVE, **quiet, **settings})
         made = cls(_Quiet(config), listening)
         while not made._server.started:
             if made._serving.done():

@@ -1,4 +1,7 @@
-"""Addresses of environment servers: ``ws://host:port`` for a server, ``turnwise://host:port/ID`` for an environment."""
+"""Addresses of environment servers: ``ws://host:port`` for a server, ``turnwise://host:port/ID`` for an environment.
+
+``turnwise://host:port,host:port/ID`` names an environment that several servers run.
+"""
 
 from __future__ import annotations
 
@@ -142,12 +145,23 @@ def remote_id(id: str) -> tuple[Address, str]:
     return address, path
 
 
+def servers_of(id: str) -> tuple[str, ...]:
+    """Return the id on each server of ``turnwise://host:port,host:port/ID``."""
+    scheme, separator, rest = id.partition("://")
+    places, slash, env = rest.partition("/")
+    return tuple(f"{scheme}{separator}{place}{slash}{env}" for place in dict.fromkeys(places.split(",")))
+
+
 def token_variable(id: str) -> dict[str, str]:
-    """Return the environment variable that gives another process the token of an id's server; none without a token."""
+    """Return the environment variable that gives another process the tokens of an id's servers; none without one."""
     if not (is_remote(id) or is_foreign(id)):
         return {}
-    address = nemo_place(id) if is_nemo(id) else openenv_place(id)[0] if is_openenv(id) else remote_id(id)[0]
-    return {TOKEN: f"{address._place}={address.token}"} if address.token else {}
+    if is_foreign(id):
+        servers = [nemo_place(id) if is_nemo(id) else openenv_place(id)[0]]
+    else:
+        servers = [remote_id(each)[0] for each in servers_of(id)]
+    tokens = ",".join(f"{server._place}={server.token}" for server in servers if server.token)
+    return {TOKEN: tokens} if tokens else {}
 
 
 def meant_as_remote(id: str) -> str:
@@ -174,6 +188,8 @@ def server_address(url: str) -> Address:
 
 def _parsed(url: str, schemes: Mapping[str, str]) -> tuple[Address, str]:
     known = f"write {next(iter(schemes))}://host:port"
+    if "," in url.partition("://")[2].partition("/")[0]:
+        raise UsageError(f"{url} names several servers, and only turnwise:// ids of runs may; name one here")
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
-from ...errors import ContractError, UsageError
+from ...errors import ContractError, InfrastructureError, UsageError
 from ...loop_thread import LoopThread
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
@@ -15,7 +15,7 @@ from ...tasks.spec import TaskSpec
 from ..base import Reset, Stepped, TurnEnv
 from ..messages import Action, ActionLike
 from ..tools import Tool
-from .address import Address, remote_id
+from .address import Address, remote_id, servers_of
 from .connection import connection_to
 from .description import Description
 from .episode import RemoteEpisode, description_of, key_of
@@ -188,20 +188,23 @@ class RemoteEnv(TurnEnv):
 
 
 def remote_env(id: str, **kwargs: Any) -> RemoteEnv:
-    """Create the environment that ``turnwise://host:port/ID`` names.
+    """Create the environment that ``turnwise://host:port/ID`` names; of several servers, on the first that answers.
 
     Raises:
         UsageError: the id is malformed, the server refuses the token or version, or there are arguments.
         UnknownEnvironmentError: the server has no such environment.
         InfrastructureError: the server cannot be reached.
     """
-    address, env = remote_id(id)
+    *others, last = [remote_id(each) for each in servers_of(id)]
     if kwargs:
         raise UsageError(
             f"{id} does not take the argument {sorted(kwargs)[0]!r}: `turnwise serve` decides the arguments of its "
             "environments"
         )
-    return RemoteEnv(address, env)
+    for address, env in others:
+        with contextlib.suppress(InfrastructureError):
+            return RemoteEnv(address, env)
+    return RemoteEnv(*last)
 
 
 async def hello_of(address: Address) -> Hello:

@@ -56,6 +56,11 @@ class RemoteEpisode:
             )
         return cls(connection, env, digest)
 
+    @property
+    def address(self) -> Address:
+        """Its server."""
+        return self._connection.address
+
     async def reset(self, task: TaskSpec, wait: float) -> tuple[Reset, tuple[Tool, ...]]:
         """Start an episode, and wait up to ``wait`` seconds for a place on the server."""
         await self.close()

@@ -17,6 +17,7 @@ from typing import Any
 
 import cloudpickle
 
+from ...envs.remote.address import is_remote
 from ...envs.web.chromium.launch import executable
 from ...errors import UsageError
 from ...inference.serving.launch.installed import installed_version
@@ -92,6 +93,8 @@ def used_memory() -> int:
 
 def opened_pool(setup: WorkerSetup) -> EnvPool:
     """Return the pool of environments that a worker plays on."""
+    if is_remote(setup.env_id) and not setup.env_kwargs:
+        return EnvPool.of(setup.env_id)
     return EnvPool(setup.env_id, setup.build, setup.isolation, dict(setup.env_kwargs))
 
 
@@ -135,7 +138,7 @@ def _vllm() -> str:
 async def _started(setup: bytes, task: TaskSpec | None, limit: float) -> str:
     """Start an episode as a worker would, and return what goes wrong."""
     try:
-        pool = opened_pool(cloudpickle.loads(setup))
+        pool = await asyncio.to_thread(opened_pool, cloudpickle.loads(setup))
         async with asyncio.timeout(limit), pool:
             host: Any = await pool.take()
             if task is not None:

@@ -61,7 +61,7 @@ class ClusterPool(RemotePool):
     """
 
     def __init__(self, local: EnvPool, build: Build, config: RolloutsConfig) -> None:
-        super().__init__(local.env_id, local.build, local.isolation, local.env_kwargs, places=local.places)
+        super().__init__(local.env_id, local.build, local.isolation, local.env_kwargs, servers=local.servers)
         self._portable, self._config = build, config
         self._service = PolicyService()
         self._opening = asyncio.Lock()

@@ -53,7 +53,7 @@ class Worker:
         extend_path(path)
         try:
             self._setup = cloudpickle.loads(setup)
-            self._pool = opened_pool(self._setup)
+            self._pool = await asyncio.to_thread(opened_pool, self._setup)  # it may connect to servers
             self._connection = PolicyConnection(self._setup.service, self._setup.key)
             self._slots = asyncio.Semaphore(self._setup.seats)
             host = await self._pool.take()

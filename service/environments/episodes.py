@@ -95,6 +95,13 @@ class Episodes(EpisodeTable):
         episode.last = turn, digest, task
         return task
 
+    async def step_once(self, episode: ServedEpisode, key: Any, action: Action) -> dict[str, Any]:
+        """Take the next turn, or return its answer again if the last request had this key; ``None`` is no key."""
+        repeated = key is not None and key == episode.request
+        step = self.start_step(episode, episode.turn - repeated, action)
+        episode.request = key
+        return await shared(step)
+
     async def next_step(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:
         """Take the next action in the caller's task: cheaper than ``step``, for clients that repeat no request."""
         if episode.over:

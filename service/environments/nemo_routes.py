@@ -164,7 +164,7 @@ class NemoRoutes:
         """End an episode and return the sum of its rewards. The model's last message is its last turn."""
         message = nemo.last_message(of(body.get("response"), dict, "response"))
         if message is not None and not (episode.over or episode.failed or episode.request == "verify"):
-            await self._once(episode, "verify", Action(message))
+            await self._episodes.step_once(episode, "verify", Action(message))
         if episode.failed:
             raise RequestError(
                 f"the episode has no reward, since its environment failed: {episode.failed}", code="failed"
@@ -227,19 +227,12 @@ class NemoRoutes:
 
     async def _step(self, episode: ServedEpisode, tools: Any, body: dict[str, Any]) -> dict[str, Any]:
         response, key = of(body.get("response"), dict, "response"), body.get("_ng_step_request_id")
-        answer = await self._once(episode, key, nemo.action_of(tools, response))
+        answer = await self._episodes.step_once(episode, key, nemo.action_of(tools, response))
         outputs, text = nemo.outputs_of(answer["observation"], nemo.calls_in(response))
         metadata = openenv.observed(answer, episode.id)["metadata"]
         names = ("reward", "terminated", "truncated")
         info = metadata | {"tool_outputs": outputs}
         return {"observation": text, "info": info} | {name: answer[name] for name in names}
-
-    async def _once(self, episode: ServedEpisode, key: Any, action: Action) -> dict[str, Any]:
-        """Take the next turn, or return its answer again if the request with this key took it."""
-        repeated = key is not None and key == episode.request
-        step = self._episodes.start_step(episode, episode.turn - repeated, action)
-        episode.request = key
-        return await shared(step)
 
 
 class _NemoRoute(Route):

@@ -25,7 +25,7 @@ from .served_episode import ServedEpisode
 from .task_lists import family_of, task_at
 
 CODES = {"full": "CAPACITY_REACHED", "draining": "CAPACITY_REACHED", "bad_frame": "VALIDATION_ERROR"}
-CODES |= {"invalid_request": "VALIDATION_ERROR", "body_too_large": "VALIDATION_ERROR"}
+CODES |= dict.fromkeys(("invalid_request", "body_too_large", "body_too_slow"), "VALIDATION_ERROR")
 CODES |= {"task": "VALIDATION_ERROR", "usage": "VALIDATION_ERROR", "conflict": "SESSION_ERROR", "lost": "SESSION_ERROR"}
 CODES |= {"busy": "SESSION_ERROR"}
 """OpenEnv's code by our kind of error; any other is an ``EXECUTION_ERROR``."""
@@ -90,12 +90,15 @@ class OpenEnvSession:
         return self._episodes.find(self._client.name, self._id, self)
 
 
-async def stepped(episodes: Episodes, episode: ServedEpisode, data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the observation after an action."""
+async def stepped(
+    episodes: Episodes, episode: ServedEpisode, data: Mapping[str, Any], name: str, key: str | None = None
+) -> dict[str, Any]:
+    """Return the observation after an action; the same one if the last request had the same key."""
     if data.get("type") == "list_tools":
         return listed(tools_of(episode))
     action = action_of(data)
-    answer = await episodes.next_step(episode, action)
+    taken = episodes.next_step(episode, action) if key is None else episodes.step_once(episode, key, action)
+    answer = await taken
     return observed(answer, name or episode.id, called=data if _calls(data) else None)
 
 

@@ -94,7 +94,7 @@ class OpenEnvRoutes:
         return await self._answered(request, reset, verb="reset")
 
     async def step(self, request: Request) -> Response:
-        """``POST /step``."""
+        """``POST /step``, once for each ``request_id``."""
 
         async def step(client: Client, served: Served) -> dict[str, Any]:
             body = await self._body(request)
@@ -105,8 +105,10 @@ class OpenEnvRoutes:
                     code="conflict",
                 )
             episode = self._episodes.find(client.name, body["episode_id"], self)
-            answer = await openenv.stepped(self._episodes, episode, of(body.get("action"), dict, "action"), "")
-            if answer["done"]:
+            key = None if body.get("request_id") is None else of(body["request_id"], str, "request_id")
+            action = of(body.get("action"), dict, "action")
+            answer = await openenv.stepped(self._episodes, episode, action, "", key)
+            if answer["done"] and key is None:  # with a key, the client may ask again
                 await self._episodes.close(client.name, episode.id)
             return answer
 

@@ -19,7 +19,8 @@ SAY = "send_text"
 """Name of the tool that takes text; underscores follow it if the environment has a tool of this name."""
 CHUNK = 4096
 """Maximum characters of one event; OpenReward's client cannot read lines of more than 128 KiB."""
-STATUS = {"bad_frame": 422, "invalid_request": 422, "body_too_large": 413, "task": 400, "usage": 400}
+STATUS = {"bad_frame": 422, "invalid_request": 422, "task": 400, "usage": 400}
+STATUS |= {"body_too_large": 413, "body_too_slow": 408}
 STATUS |= {"unknown_environment": 404, "lost": 404, "conflict": 409, "busy": 429, "full": 503, "draining": 503}
 """HTTP status by our kind of error; any other is 500. The client repeats requests after 429 and 503."""
 

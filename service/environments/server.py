@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import importlib.metadata
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from fastapi import FastAPI, WebSocket
 from fastapi.responses import JSONResponse
@@ -76,7 +76,8 @@ class EnvironmentServer:
     async def start(self) -> str:
         """Create one environment of each kind, start serving, and return the address."""
         await self.catalog.open()
-        config = {"ws": AbortableSocket, "ws_max_size": self.config.frame, "ws_per_message_deflate": False}
+        config: dict[str, Any] = {"ws": AbortableSocket, "ws_max_size": self.config.frame}
+        config |= {"ws_per_message_deflate": False, "unread": self.config.send_timeout}
         ping = max(self.config.heartbeat, 1.0)
         config |= {"ws_ping_interval": ping, "ws_ping_timeout": 4 * ping}
         self._server = await LoopServer.open(self.app, host=self._host, port=self._port, **config)

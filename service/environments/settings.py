@@ -31,7 +31,7 @@ class ServeConfig(Config):
     heartbeat: float = pydantic.Field(default=5.0, gt=0)
     """Seconds between two heartbeats on each connection."""
     send_timeout: float = pydantic.Field(default=30.0, gt=0)
-    """Seconds that a client has to read a frame; beyond them its connection is dropped."""
+    """Seconds that a client has to read a frame or an answer; beyond them its connection is dropped."""
     frame: int = pydantic.Field(default=4 * 1024 * 1024, ge=1024)
     """Maximum bytes of a request; sixteen times as many of NeMo Gym's ``aggregate_metrics``."""
     pending: int = pydantic.Field(default=256, ge=1)

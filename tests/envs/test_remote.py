@@ -129,7 +129,8 @@ def test_the_runner_plays_the_same_episodes_in_processes_of_the_server() -> None
     here = tw.run(id, agent_from("oracle"), tasks)
     with serving([id], isolation="process", capacity=2) as server:
         pool = EnvPool.of(at(server, id))
-        assert pool.places == 2, "no more episodes than the server has places"
+        assert pool.servers is not None
+        assert pool.servers.places == 2, "no more episodes than the server has places"
         there = tw.run(at(server, id), agent_from("oracle"), tasks, concurrency=16)
     for one, other in zip(here, there, strict=True):
         assert other.outcome == one.outcome == "completed"

@@ -1,0 +1,153 @@
+"""``turnwise://host:port,host:port/ID``: an environment on several servers, of which one may be lost."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+from turnwise.agents.agent import Decision, EpisodeContext
+from turnwise.envs.messages import Action
+from turnwise.envs.remote.address import Address, token_variable
+from turnwise.errors import InfrastructureError, UsageError
+from turnwise.rollouts.pool import EnvPool
+
+from ..service.environment_servers import ID, LOOP, OTHER, TOKEN, Tally, serving, task
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNWISE_TOKEN", TOKEN)
+    Tally.acted.clear()
+
+
+def at(*places: Any) -> str:
+    named = [place if isinstance(place, str) else place.address.removeprefix("ws://") for place in places]
+    return f"turnwise://{','.join(named)}/{ID}"
+
+
+@contextlib.contextmanager
+def unused() -> Iterator[str]:
+    """A place where nothing answers."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and not listening
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+class Adds:
+    """An agent that adds twice and ends; ``before`` is called with the number of actions so far."""
+
+    def __init__(self, before: Any = lambda acted: None) -> None:
+        self.before, self.acted = before, 0
+
+    def start(self, context: EpisodeContext) -> Any:
+        return _Adds(self)
+
+
+class _Adds:
+    def __init__(self, agent: Adds) -> None:
+        self.agent, self.turn = agent, 0
+
+    async def act(self, observation: tw.Observation) -> Decision:
+        self.agent.before(self.agent.acted)
+        self.agent.acted += 1
+        self.turn += 1
+        return Decision(Action("end" if self.turn == 3 else "add"))
+
+
+def test_episodes_are_spread_by_the_places_of_each_server() -> None:
+    loads: list[tuple[int, int]] = []
+    with serving(capacity=2) as small, serving(capacity=4) as large:
+        id = at(small, large)
+        pool = EnvPool.of(id)
+        assert pool.servers is not None
+        assert pool.servers.places == 6
+
+        def look(_: int) -> None:
+            loads.append((small.episodes.places.load, large.episodes.places.load))
+
+        episodes = list(tw.run(id, Adds(look), [task(seed) for seed in range(24)], concurrency=16))
+        assert max(first for first, _ in loads) == 2
+        assert max(second for _, second in loads) == 4
+    assert [episode.outcome for episode in episodes] == ["completed"] * 24
+    assert {episode.attempts for episode in episodes} == {1}
+    assert Counter(Tally.acted) == {f"{n}:{word}": count for n in range(24) for word, count in (("add", 2), ("end", 1))}
+
+
+def test_a_lost_server_loses_no_task() -> None:
+    with serving(capacity=3, reattach=0.3) as stays, serving(capacity=3, reattach=0.3) as goes:
+
+        def stop(acted: int) -> None:
+            if acted == 10:
+                LOOP.wait(goes.aclose(), 60)
+
+        tasks = [task(seed) for seed in range(12)]
+        episodes = list(tw.run(at(stays, goes), Adds(stop), tasks, concurrency=6, retries=2, backoff=0.05))
+    assert [episode.outcome for episode in episodes] == ["completed"] * 12
+    assert sorted(episode.task.seed for episode in episodes) == list(range(12))
+    assert any(episode.attempts > 1 for episode in episodes), "nothing was lost"
+    assert all(episode.score is not None and episode.score.success for episode in episodes), (
+        "what was lost is played again, not scored"
+    )
+
+
+def test_a_server_that_does_not_answer_is_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    with serving(capacity=2) as server, unused() as place:
+        id = at(place, server)
+        env = tw.make(id)
+        assert env.reset(seed=3)[0].text == "seed 3", "the first that answers"
+        env.close()
+        with caplog.at_level("WARNING"):
+            episodes = list(tw.run(id, Adds(), [task(seed) for seed in range(4)]))
+        assert [episode.outcome for episode in episodes] == ["completed"] * 4
+        assert f"cannot reach ws://{place}" in caplog.text
+    with unused() as one, unused() as other, pytest.raises(InfrastructureError, match=f"cannot reach ws://{one}"):
+        EnvPool.of(at(one, other))
+
+
+def test_servers_of_different_versions_are_not_mixed() -> None:
+    with (
+        serving(capacity=1) as one,
+        serving(capacity=1, env_kwargs={"max_turns": 3}) as other,
+        pytest.raises(UsageError, match="have changed"),
+    ):
+        list(tw.run(at(one, other), Adds(), [task(seed) for seed in range(4)], concurrency=2))
+
+
+def test_each_server_gets_its_own_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(capacity=1, tokens=(TOKEN,)) as one, serving(capacity=1, tokens=(OTHER,)) as two:
+        places = [server.address.removeprefix("ws://") for server in (one, two)]
+        monkeypatch.setenv("TURNWISE_TOKEN", f"{places[0]}={TOKEN},{places[1]}={OTHER}")
+        assert token_variable(at(one, two)) == {"TURNWISE_TOKEN": f"{places[0]}={TOKEN},{places[1]}={OTHER}"}
+        episodes = list(tw.run(at(one, two), Adds(), [task(seed) for seed in range(4)], concurrency=2))
+        assert [episode.outcome for episode in episodes] == ["completed"] * 4
+        monkeypatch.setenv("TURNWISE_TOKEN", TOKEN)
+        with pytest.raises(UsageError, match="refused the token"):
+            EnvPool.of(at(one, two))
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("turnwise://a:1,b/x/Y-v0", "names no port"),
+        ("turnwise://a:1,/x/Y-v0", "not the address of a server"),
+        ("turnwise://a:1,b:2", "names a server, but no environment"),
+        ("openenv://a:1,b:2", "several servers"),
+        ("nemo://a:1,b:2", "several servers"),
+    ],
+)
+def test_a_wrong_list_of_servers_is_refused_in_one_line(url: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as refused:
+        tw.make(url)
+    assert "\n" not in str(refused.value)
+
+
+def test_connect_takes_one_server() -> None:
+    with pytest.raises(UsageError, match="several servers"):
+        tw.connect("ws://a:1,b:2")
+    assert Address("a", 1).id_of("x/Y-v0") == "turnwise://a:1/x/Y-v0"
