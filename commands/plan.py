@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ..errors import UsageError
 from ..inference.hardware import GPUS, Gpu
+from ..inference.train_extra import train_extra
 from ..trainers.options import algorithm_of, configured, located, settled
 from .terminal import complain, remark, screen
 
@@ -61,10 +62,11 @@ def plan(
     """
     profile, count = _gpus(gpu)
     path = located(config)
-    from ..trainers.planning.calibration import Calibration, calibration
-    from ..trainers.planning.estimate import estimate
-    from ..trainers.planning.shapes import shape_of
-    from ..trainers.run.workload import too_large, workload
+    with train_extra("turnwise plan"):
+        from ..trainers.planning.calibration import Calibration, calibration
+        from ..trainers.planning.estimate import estimate
+        from ..trainers.planning.shapes import shape_of
+        from ..trainers.run.workload import too_large, workload
 
     wanted = configured(
         algorithm or algorithm_of(path),
@@ -78,6 +80,12 @@ def plan(
         raise UsageError(f"{config} builds its model from scratch: a plan needs one of a known shape (model=FOLDER)")
     kind = GPUS[profile]
     load = workload(wanted, shape_of(model), kind, count, row_tokens=tokens, name=path.stem)
+    if tokens is not None and load.policy.row_tokens < tokens:
+        remark().print(
+            f"--tokens {tokens} is more than the model's context: rows of {load.policy.row_tokens} are planned",
+            markup=False,
+            highlight=False,
+        )
     known = Calibration() if trial is None else calibration(trial, kind)
     found = estimate(load)
     _show(found, known, kind, price)
