@@ -7,6 +7,7 @@ Runs the learner's forward pass at the widths of real models and counts the byte
 each storage once and without the weights. ``qwen3-0.6b`` has its whole depth; the others have two layers and a small
 vocabulary, since depth and vocabulary are plain factors. With ``recompute``, the inside of one layer is added, which
 exists while its gradient is computed. The device is the CPU; on a GPU the fused kernels save the same arrays.
+Only sizes count, so matrix products are not computed, and weights not drawn: zeros of their shapes stand for them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from turnwise.trainers.learning import logprobs
@@ -40,10 +42,23 @@ MODELS: tuple[tuple[str, int | None, int], ...] = (
     ("llama-3.2-1b", 2, 256),
 )
 """Models, number of layers (``None`` for all), and tokens of a pass."""
+ATEN = torch.ops.aten
+
+
+class SizesOnly(TorchDispatchMode):
+    """Replace the results of matrix products by zeros, and leave random weights as they were allocated."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (ATEN.mm.default, ATEN.bmm.default, ATEN.addmm.default):
+            one, other = args[-2:]
+            return one.new_zeros(*one.shape[:-1], other.shape[-1])
+        if func in (ATEN.normal_.default, ATEN.uniform_.default):
+            return args[0]
+        return func(*args, **(kwargs or {}))
 
 
 def built(shape: ModelShape, width: int, rank: int | None) -> Any:
-    """Build a model of a shape with random weights."""
+    """Build a model of a shape, with whatever its memory holds as weights."""
     sizes = {
         "hidden_size": shape.hidden,
         "num_hidden_layers": shape.layers,
@@ -60,20 +75,23 @@ def built(shape: ModelShape, width: int, rank: int | None) -> Any:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        model: Any
-        if shape.head_norms:
-            model = Qwen3ForCausalLM(Qwen3Config(**sizes, head_dim=shape.head_dim))
-        elif shape.biased:
-            model = Qwen2ForCausalLM(Qwen2Config(**sizes))
-        else:
-            model = LlamaForCausalLM(LlamaConfig(**sizes))
+        with SizesOnly():
+            model: Any
+            if shape.head_norms:
+                model = Qwen3ForCausalLM(Qwen3Config(**sizes, head_dim=shape.head_dim))
+            elif shape.biased:
+                model = Qwen2ForCausalLM(Qwen2Config(**sizes))
+            else:
+                model = LlamaForCausalLM(LlamaConfig(**sizes))
     finally:
         torch.set_default_dtype(before)
     model.eval()
     return model if rank is None else attach(model, LoraConfig(rank=rank))
 
 
-def measured(model: Any, passes: Passes, tokens: int, rows: int | None = None, *, casts: bool = True) -> int:
+def measured(
+    model: Any, passes: Passes, tokens: int, rows: int | None = None, *, casts: bool = True, computed: bool = False
+) -> int:
     """Return the bytes that one forward pass saves, without weights.
 
     Args:
@@ -83,6 +101,7 @@ def measured(model: Any, passes: Passes, tokens: int, rows: int | None = None, *
         rows: number of rows (default: 2 if they are packed, otherwise 1).
         casts: whether copies of weights in 16 bits count, which do not grow with the tokens; their shape tells,
             which must not be that of an activation.
+        computed: whether matrix products are computed.
     """
     shapes = {shape for each in model.parameters() for shape in (each.shape, each.shape[::-1])} if not casts else set()
     own = {each.untyped_storage()._cdata for each in [*model.parameters(), *model.buffers()]}
@@ -99,7 +118,8 @@ def measured(model: Any, passes: Passes, tokens: int, rows: int | None = None, *
     batch, layout = pack_utterances([one] * count), "packed" if passes.packed else "padded"
     autocast = torch.bfloat16 if passes.autocast else None
     inside = layers_as(model, recompute=True) if passes.recompute else nullcontext()
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), inside:
+    products = nullcontext() if computed else SizesOnly()
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), inside, products:
         score(model, batch, layout=layout, autocast=autocast, logits=passes.logits)  # type: ignore[arg-type]
     return sum(tensor.untyped_storage().nbytes() for tensor in seen.values())
 

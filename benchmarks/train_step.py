@@ -148,7 +148,8 @@ def made(size: str, tokenizer: Any, device: str) -> Any:
 
 def alternate(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, list[dict[str, float]]]]:
     """Let the sides take turns: the first step of each by its name, and what their rounds took."""
-    pythons = {"turnwise": sys.executable, "trl": arguments.trl_python}
+    ours = dict.fromkeys(arguments.layouts.split(","), sys.executable)
+    pythons = {**ours, "trl": arguments.trl_python}
     sides = [Side(name, python, folder) for name, python in pythons.items() if python]
     for side in sides:
         side.load()
@@ -200,13 +201,17 @@ def compare(size: str, arguments: argparse.Namespace) -> None:
         if arguments.peak_tflops:
             line += f"   MFU {flops(model, lengths) / middle / arguments.peak_tflops / 1e12:.1%}"
         print(line)
-    if len(first) == 2:
-        print(f"  turnwise : trl   {middles['trl'] / middles['turnwise']:.2f} × the speed")
+    if "trl" not in first:
+        return
+    for name in arguments.layouts.split(","):
+        each = [theirs["seconds"] / ours["seconds"] for ours, theirs in zip(taken[name], taken["trl"], strict=True)]
+        ratios = ", ".join(f"{ratio:.2f}" for ratio in each)
+        print(f"  {name} : trl   {middles['trl'] / middles[name]:.2f} × the speed (by rounds {ratios})")
         tolerance = 1e-4 if arguments.dtype == "float32" else 5e-2
-        for name in ("loss", "norm"):
-            ours, theirs = (started[name] for started in first.values())
+        for what in ("loss", "norm"):
+            ours, theirs = first[name][what], first["trl"][what]
             if not math.isclose(ours, theirs, rel_tol=tolerance, abs_tol=1e-6):
-                raise SystemExit(f"the two do not compute the same: {name} {ours} and {theirs}")
+                raise SystemExit(f"the two do not compute the same: {what} {ours} and {theirs}")
 
 
 def setup(folder: Path) -> None:
@@ -231,6 +236,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--microbatch-tokens", type=int, default=16384, help="of Turnwise; TRL takes all rows at once")
+    parser.add_argument("--layouts", default="padded", help="of Turnwise's rows; with a comma, both in the same rounds")
     parser.add_argument("--options", default="{}", help="more of Turnwise's OptimizerConfig, as JSON")
     parser.add_argument("--checkpointing", action="store_true", help="TRL's default: recompute activations")
     parser.add_argument("--peak-tflops", type=float, help="of the device, in this precision, for the MFU")

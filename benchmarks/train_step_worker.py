@@ -25,8 +25,8 @@ Step = Callable[[], tuple[float, float]]
 """One optimizer step; the loss and the norm of the gradient."""
 
 
-def turnwise_step(folder: Path, settings: dict[str, Any]) -> Step:
-    """A step of Turnwise's learner: PPO's clipped ratios per token, a mean over tokens."""
+def turnwise_step(folder: Path, settings: dict[str, Any], layout: str) -> Step:
+    """A step of Turnwise's learner in one layout: PPO's clipped ratios per token, a mean over tokens."""
     from turnwise import Action, Episode, Outcome, Score, TaskSpec, Turn
     from turnwise.envs.messages import Observation
     from turnwise.trainers.learning.learner import Learner, OptimizerConfig
@@ -66,7 +66,7 @@ def turnwise_step(folder: Path, settings: dict[str, Any]) -> Step:
     rows = pack(episodes).with_advantage(torch.tensor(data["advantages"]))
     rows = rows.with_weight(normalizer(rows, "token_mean"))
     options: dict[str, Any] = {"lr": LEARNING_RATE, "betas": (0.9, 0.999), "max_grad_norm": MAX_NORM}
-    options |= {"microbatch_tokens": settings["microbatch_tokens"], **settings["options"]}
+    options |= {"microbatch_tokens": settings["microbatch_tokens"], "layout": layout, **settings["options"]}
     learner = Learner(_model(folder, settings), OptimizerConfig(**options))
     objective = Objective(ratio_level="token", clip=(1 - CLIP, 1 + CLIP))
 
@@ -205,7 +205,7 @@ def main(side: str, folder: Path) -> None:
     clock = time.process_time if settings["device"] == "cpu" else time.perf_counter
     peak = Peak(settings["device"])
     before = peak.now()
-    step = {"turnwise": turnwise_step, "trl": trl_step}[side](folder, settings)
+    step = trl_step(folder, settings) if side == "trl" else turnwise_step(folder, settings, side)
     print(json.dumps({"loaded": peak.now() - before}), file=answers)
     for line in sys.stdin:
         peak.reset()

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from ..errors import UsageError
 from ..inference.hardware import GPUS, Gpu
+from ..inference.train_extra import train_extra
 from ..trainers.options import algorithm_of, configured, located, settled
 from .terminal import complain, remark, screen
 
@@ -61,10 +62,11 @@ def plan(
     """
     profile, count = _gpus(gpu)
     path = located(config)
-    from ..trainers.planning.calibration import Calibration, calibration
-    from ..trainers.planning.estimate import estimate
-    from ..trainers.planning.shapes import shape_of
-    from ..trainers.run.workload import too_large, workload
+    with train_extra("turnwise plan"):
+        from ..trainers.planning.calibration import Calibration, calibration
+        from ..trainers.planning.estimate import estimate
+        from ..trainers.planning.shapes import shape_of
+        from ..trainers.run.workload import too_large, workload
 
     wanted = configured(
         algorithm or algorithm_of(path),
@@ -78,6 +80,7 @@ def plan(
         raise UsageError(f"{config} builds its model from scratch: a plan needs one of a known shape (model=FOLDER)")
     kind = GPUS[profile]
     load = workload(wanted, shape_of(model), kind, count, row_tokens=tokens, name=path.stem)
+    _report_cut(tokens, load.policy.row_tokens)
     known = Calibration() if trial is None else calibration(trial, kind)
     found = estimate(load)
     _show(found, known, kind, price)
@@ -98,6 +101,12 @@ def _gpus(text: str) -> tuple[str, int]:
     if not re.fullmatch(r"[1-9]\d{0,3}", number or "1"):
         raise UsageError(f"--gpu {text}: write the number of GPUs after a colon, as {name}:8")
     return name, int(number or "1")
+
+
+def _report_cut(wanted: int | None, planned: int) -> None:
+    if wanted is not None and planned < wanted:
+        text = f"--tokens {wanted} is more than the model's context: rows of {planned} are planned"
+        remark().print(text, markup=False, highlight=False)
 
 
 def _show(found: Estimate, known: Calibration, gpu: Gpu, price: float | None) -> None:

@@ -140,6 +140,7 @@ run("eval", "guess.py", "-p", "chat:https://api.test/v1#llama", "--price", "2,10
     [
         ("train", "loop", "env=guess.py", "model=nano"),
         ("train", "bc", "--settings"),
+        ("plan", "qwen3-0.6b-loop"),
         ("eval", "guess.py", "--policy", "runs/loop/model"),
         ("eval", "guess.py", "--policy", "http://127.0.0.1:9"),
         ("endpoint", "--policy", "runs/loop/model"),

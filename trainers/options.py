@@ -195,7 +195,7 @@ def located(name: str) -> Path:
     """Return a configuration file by its path, or by its name if it comes with Turnwise.
 
     Raises:
-        ConfigError: there is no such file; the message lists the names.
+        ConfigError: there is no such file; the message has the closest names.
     """
     path, shipped = Path(name), SHIPPED / f"{name.removesuffix('.toml')}.toml"
     if path.is_file() or (path.suffix in (".toml", ".json") and not shipped.is_file()):
@@ -203,9 +203,9 @@ def located(name: str) -> Path:
     if shipped.is_file():
         return shipped
     known = sorted(file.stem for file in SHIPPED.glob("*.toml"))
-    near = difflib.get_close_matches(path.stem, known, n=2)
-    hint = f"did you mean {' or '.join(map(repr, near))}? All: " if near else ""
+    near = difflib.get_close_matches(path.stem, known, n=3)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise ConfigError(
-        f"there is no configuration {name!r}: name a TOML file, or a configuration that comes with Turnwise; "
-        f"{hint}{', '.join(known) or 'none'}"
+        f"there is no configuration {name!r}: name a TOML file, or one of the {len(known)} configurations in {SHIPPED}"
+        f"{hint}"
     )

@@ -14,7 +14,8 @@ from typing import Any
 from trial import Trial, start
 
 SCRIPT = Path(__file__).resolve().parents[1] / "train_step.py"
-RATIO, SIDE = re.compile(r"turnwise : trl\s+([\d.]+)"), re.compile(r"^\s+(turnwise|trl)\s+([\d.]+) tok/s", re.MULTILINE)
+RATIO, SIDE = re.compile(r"padded : trl\s+([\d.]+)"), re.compile(r"^\s+(padded|trl)\s+([\d.]+) tok/s", re.MULTILINE)
+NAMES = {"padded": "turnwise", "trl": "trl"}
 
 
 def compared(trial: Trial, *words: str) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def compared(trial: Trial, *words: str) -> dict[str, Any]:
     )
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
-    found: dict[str, Any] = {f"{side}_tokens_per_second": float(rate) for side, rate in SIDE.findall(done.stdout)}
+    found: dict[str, Any] = {f"{NAMES[side]}_tokens_per_second": float(n) for side, n in SIDE.findall(done.stdout)}
     if ratio := RATIO.search(done.stdout):
         return found | {"ratio": float(ratio[1])}
     return found | {"note": "no TRL here: install it, or name an interpreter with it in TRL_PYTHON"}

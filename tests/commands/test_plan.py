@@ -60,13 +60,14 @@ def test_a_runs_own_settings_can_be_planned(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nowhere"], "there is no configuration 'nowhere'"),
+        (["nowhere"], "there is no configuration 'nowhere': name a TOML file"),
+        (["qwen3-0.6-loop"], "did you mean 'qwen3-0.6b-loop' or"),
         (["qwen3-0.6b-loop", "--gpu", "h1000"], "no figures are known of GPU 'h1000'; choose from a100"),
         (["qwen3-0.6b-loop", "--gpu", "h100:none"], "write the number of GPUs after a colon, as h100:8"),
         (["qwen3-0.6b-loop", "--gpu", "h100:2"], "server.engine is for one process"),
         (["qwen3-0.6b-archer", "model=x", "--gpu", "h100"], "the shape of 'x' is not known"),
         (["qwen3-0.6b-loop", "stepz=3"], "there is no setting 'stepz'"),
-        (["qwen3-0.6b-loop", "--trial", "/nowhere"], "is not the result of scripts/gpu-trial"),
+        (["qwen3-0.6b-loop", "--trial", "/nowhere"], "there is no trial in /nowhere: name the output folder"),
         (["bc-maze"], "builds its model from scratch"),
         (["pretrain-2m"], "does not show its algorithm"),
         (["loop-maze", "--algorithm", "grop"], "unknown algorithm 'grop'"),
@@ -77,3 +78,10 @@ def test_mistakes_are_one_line(run: Run, words: list[str], said: str) -> None:
     assert ran.code == 2
     assert said in ran.err
     assert len(ran.err.strip().splitlines()) == 1
+    assert len(ran.err) < 400, "a few names, and where the others are"
+
+
+def test_rows_beyond_the_models_context_are_said_to_be_cut(run: Run) -> None:
+    cut = "--tokens 50000 is more than the model's context: rows of 40960 are planned"
+    assert cut in " ".join(run("plan", "qwen3-0.6b-loop", "--tokens", "50000", "--gpu", "h200").err.split())
+    assert "more than" not in run("plan", "qwen3-0.6b-loop", "--tokens", "40960", "--gpu", "h200").err

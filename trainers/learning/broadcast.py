@@ -18,16 +18,19 @@ LONG = 32
 
 
 class _Writer(pickle.Pickler):
-    """Pickles a value without its large tensors, which it collects."""
+    """Pickles a value without its large tensors, which it collects; one that stands in several places, once."""
 
     def __init__(self, file: BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.tensors: list[Tensor] = []
+        self._places: dict[int, tuple[int, Tensor]] = {}  # with the tensor, so that no other gets its id
 
     def persistent_id(self, value: Any) -> tuple[str, Any] | None:
         if type(value) is Tensor and value.layout is torch.strided and value.nbytes >= LARGE:
-            self.tensors.append(value.detach().cpu().contiguous())
-            return "tensor", len(self.tensors) - 1
+            if id(value) not in self._places:
+                self._places[id(value)] = len(self.tensors), value
+                self.tensors.append(value.detach().cpu().contiguous())
+            return "tensor", self._places[id(value)][0]
         if type(value) is tuple and len(value) >= LONG:
             return _numbers(value)
         return None

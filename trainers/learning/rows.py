@@ -208,7 +208,7 @@ def pack(episodes: Sequence[Episode]) -> Rows:
         ids=torch.tensor(ids, dtype=torch.long),
         mask=torch.tensor(mask, dtype=torch.bool),
         logp_behave=logp,
-        logp_old=logp.clone(),
+        logp_old=logp,
         logp_ref=torch.zeros_like(logp),
         entropy=torch.zeros_like(logp),
         version=torch.tensor(version, dtype=torch.long),

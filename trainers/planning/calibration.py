@@ -86,6 +86,8 @@ def _positive(value: Any) -> bool:
 def _updates(folder: Path, gpu: Gpu) -> Iterator[tuple[Mapping[str, Any], Passes]]:
     """Yield the lines of updates on such a GPU, each with what was computed."""
     file = folder / LINES
+    if not file.is_file():
+        raise UsageError(f"there is no trial in {folder}: name the output folder of scripts/gpu-trial, with {LINES}")
     try:
         lines = [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError) as error:

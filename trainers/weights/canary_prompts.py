@@ -32,8 +32,8 @@ _Place = tuple[bool, int]
 """Whether a question is for the model without its adapter, and the length of its prompt."""
 _Said = tuple[tuple[int, ...], tuple[int, ...], float]
 """Prompt, answer and temperature."""
-_Scores = tuple[tuple[float, ...], tuple[float, ...]]
-"""Log-probabilities of an answer, and those of the likeliest ids."""
+_Scores = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+"""Log-probabilities of an answer, those of the likeliest ids, and those of the answer at temperature 1."""
 
 
 class Kind(StrEnum):
@@ -75,12 +75,14 @@ class Answer:
         served: the server's answer.
         mine: the trainer's log-probability of each id that the server sampled.
         best: the trainer's log-probability of the likeliest id at each position.
+        untempered: ``mine`` at temperature 1.
     """
 
     question: Question
     served: ServerResponse
     mine: tuple[float, ...]
     best: tuple[float, ...]
+    untempered: tuple[float, ...] = ()
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -214,7 +216,7 @@ def answered(model: Any, heard: Sequence[tuple[Question, ServerResponse]], score
     waiting: dict[_Place, dict[_Said, _Scores]] = {}
     for question, served in heard:
         said = (question.prompt_ids, served.completion.token_ids, question.sampling.temperature or 1.0)
-        waiting.setdefault((question.kind is Kind.BARE, len(question.prompt_ids)), {})[said] = ((), ())
+        waiting.setdefault((question.kind is Kind.BARE, len(question.prompt_ids)), {})[said] = ((), (), ())
     for (bare, length), scores in waiting.items():
         with _bare(model) if bare else nullcontext():
             rows = [said for said in scores if said[1]]
@@ -224,8 +226,8 @@ def answered(model: Any, heard: Sequence[tuple[Question, ServerResponse]], score
     found = []
     for question, served in heard:
         said = (question.prompt_ids, served.completion.token_ids, question.sampling.temperature or 1.0)
-        mine, best = waiting[question.kind is Kind.BARE, len(question.prompt_ids)][said]
-        found.append(Answer(question, served, mine, best))
+        scores_of = waiting[question.kind is Kind.BARE, len(question.prompt_ids)][said]
+        found.append(Answer(question, served, *scores_of))
     return found
 
 
@@ -240,8 +242,13 @@ def _scored(model: Any, rows: Sequence[_Said], length: int, scorer: Scorer) -> I
     for (_, ids, temperature), logits_NV, row in zip(rows, logits_BNV, padded[:, length:], strict=True):
         # The log-probabilities of a greedy answer are those at temperature 1, by the contract of Sampling.
         logp_NV = (logits_NV / temperature).log_softmax(-1)
-        mine_N = logp_NV.gather(-1, row[:, None])[:, 0]
-        yield tuple(mine_N[: len(ids)].tolist()), tuple(logp_NV.max(-1).values[: len(ids)].tolist())
+        found = (
+            logp_NV.gather(-1, row[:, None])[:, 0],
+            logp_NV.max(-1).values,
+            logits_NV.log_softmax(-1).gather(-1, row[:, None])[:, 0],
+        )
+        mine, best, untempered = (tuple(each_N[: len(ids)].tolist()) for each_N in found)
+        yield mine, best, untempered
 
 
 @contextmanager

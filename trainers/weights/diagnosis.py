@@ -134,7 +134,11 @@ def _measured(now: Answers, again: Answers, last: Answers | None, version: int, 
     wrong = {kind for kind in gaps if _wrong(kind, now, again, noise)}
     if not wrong:
         return None
-    if (found := _partly(gaps, wrong, now, last or {}, noise, against)) is not None:
+    # What one round alone shows does not count, but it names what does: a model that is certain of its tokens answers
+    # many a prompt right that the server read wrong.
+    larger = {kind: max(gap, again[kind].gap, key=lambda each: each.mean) for kind, gap in gaps.items()}
+    wrong |= {kind for kind, gap in larger.items() if gap.exceeds(noise.limit.times(APART))}
+    if (found := _partly(larger, wrong, now, last or {}, noise, against)) is not None:
         return found
     if Kind.BARE in now and _wrong(Kind.BARE, now, again, noise):
         bare = f"the base model that it serves is not the one that the adapters belong to: without them {against}"
@@ -188,12 +192,28 @@ def _partly(
     if Kind.PLAIN in wrong or Kind.PLAIN not in gaps:
         return None
     if Kind.SHORT in wrong:
-        chosen = all(now[kind].chosen(noise.floor.p99) for kind in (Kind.WARM, Kind.FRESH) if kind in now)
-        if wrong == {Kind.SHORT} and chosen and now[Kind.SHORT].question.sampling.temperature != 1:
+        if wrong == {Kind.SHORT} and _only_tempered(now, noise):
             temperature = now[Kind.SHORT].question.sampling.temperature
             return Diagnosis(Cause.LOGPROBS, f"only at temperature {temperature:g} they are wrong; {against}")
         return Diagnosis(Cause.RETOKENIZED, f"a text's own ids come out right and others do not; {against}")
     return Diagnosis(Cause.TRUNCATED, f"short prompts come out right and long ones do not; {against}")
+
+
+def _only_tempered(now: Answers, noise: Noise) -> bool:
+    """Whether the temperature explains a wrong answer that was sampled at one, beside right ones that were not.
+
+    It does if the numbers are those of temperature 1. Otherwise, the greedy answers have to show that the server read
+    the ids of their prompts. The trainer picks their ids, too; but where it is certain of them, it would do so after
+    many another prompt.
+    """
+    short = now[Kind.SHORT]
+    if short.question.sampling.temperature == 1:
+        return False
+    if not Gap.of(a - b for a, b in zip(short.theirs, short.untempered, strict=False)).exceeds(noise.limit):
+        return bool(short.untempered)
+    greedy = [now[kind] for kind in (Kind.WARM, Kind.FRESH) if kind in now]
+    uncertain = any(Gap.of(answer.mine).exceeds(noise.limit) for answer in greedy)
+    return uncertain and all(answer.chosen(noise.floor.p99) for answer in greedy)
 
 
 def _whole(now: Answers, last: Answers, worst: Gap, noise: Noise, against: str) -> Diagnosis:

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.trainers.learning.broadcast import LARGE, _Reader, _Writer
+from turnwise.trainers.learning.rows import pack
 
+from ..fakes import episode, turn
 from .test_invariance import batch
 
 
@@ -49,6 +51,24 @@ def test_large_tensors_go_beside_the_message(dtype: torch.dtype) -> None:
     assert found.dtype is other.dtype is dtype
     assert torch.equal(found, large)
     assert torch.equal(other, small)
+
+
+def test_a_tensor_that_stands_in_two_places_is_sent_once() -> None:
+    tensor, equal = torch.ones(LARGE), torch.ones(LARGE)
+    found, _, tensors = sent([tensor, equal, tensor])
+    assert tensors == 2, "it goes by identity, not by value"
+    assert found[0] is found[2]
+    assert found[0] is not found[1]
+
+
+def test_old_log_probabilities_are_sent_once_while_they_are_the_samplers() -> None:
+    rows = pack([episode([turn([1] * LARGE, [2], logp=-0.5)])])
+    assert rows.logp_old is rows.logp_behave
+    changed = rows.with_logp_old(rows.logp_old - 1)
+    assert torch.equal(changed.logp_behave, rows.logp_behave), "the sampler's stay"
+    found, _, tensors = sent(rows)
+    assert tensors == len(rows.columns()) - 1
+    assert torch.equal(found.logp_old, rows.logp_old)
 
 
 def test_rows_arrive_with_all_their_columns() -> None:

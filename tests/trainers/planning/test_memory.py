@@ -52,6 +52,17 @@ def test_saved_bytes_are_predicted_within_a_tenth(name: str, saved: ModuleType) 
     assert count == 48, "precisions, adapters, recomputation, layouts, logits"
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_products_that_are_not_computed_save_the_same_bytes(packed: bool, recompute: bool, saved: ModuleType) -> None:
+    shape = SHAPES["qwen3"]
+    model = saved.built(shape, 4, None)
+    for logits in ("whole", "chunked"):
+        passes = replace(PASSES, shape=shape, packed=packed, recompute=recompute, logits=logits)
+        found = [saved.measured(model, passes, 96, computed=computed) for computed in (False, True)]
+        assert found[0] == found[1] > 0, logits
+
+
 def test_the_arithmetic_by_hand_of_a_model_of_0_6_billion() -> None:
     """32-bit weights, gradients and moments are 16 bytes each; a token keeps 80.2 KiB a layer, or 4 KiB."""
     memory = memory_of(loaded())
