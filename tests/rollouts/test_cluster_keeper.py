@@ -26,7 +26,7 @@ async def test_the_message_of_a_death_counts_the_episodes_that_the_worker_had(
     staff: Any = SimpleNamespace()
     worker = LiveWorker(actor, 8, 1)
     worker.playing, worker.leases = {"a", "b"}, 2
-    keeper = Keeper(staff, RolloutsConfig(engine="ray"), b"", "")
+    keeper = Keeper(staff, RolloutsConfig(engine="ray"), b"", "key", "")
     with caplog.at_level(logging.WARNING):
         watching = asyncio.create_task(keeper._watched(worker))
         await asyncio.sleep(0)
