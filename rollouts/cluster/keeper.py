@@ -50,8 +50,8 @@ class LiveWorker:
         self.leases = 0
         self.agent = ""
         """Digest of the agent that it has played last, and so need not be sent."""
-        self.playing: set[str] = set()
-        """Names of the episodes that it has, also once it died with them."""
+        self.playing: dict[str, int] = {}
+        """Names of the leases that it has, also once it died with them, and the number of episodes of each."""
         self.reserved = self.alone = False
         """Whether an episode waits until this worker is empty, and whether one is played here without others."""
         self.retiring = ""
@@ -200,7 +200,7 @@ class Keeper:
             emptied.cancel()
         if not worker.lost.done():
             return False
-        had = len(worker.playing)  # its leases have been returned by now
+        had = sum(worker.playing.values())  # its leases have been returned by now
         why = f"a worker died with {had} episodes, which others play again: {first_line(worker.lost.result())}"
         event(LOG, "worker lost", why, {"pid": worker.pid, "episodes": had}, level=logging.WARNING)
         return not worker.retiring

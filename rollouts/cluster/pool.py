@@ -164,7 +164,7 @@ class ClusterPool(RemotePool):
         before, lost, avoid, patient = Before(), 0, None, False
         while True:
             worker = await workers.acquire(avoid, alone=lost >= SHARED_LOSSES, patient=patient)
-            worker.playing.add(name)
+            worker.playing[name] = lease.size
             attempt = replace(lease, attempt=before.leases + 1, agent=digest)
             worked, answered, died = None, False, False
             try:
@@ -183,7 +183,7 @@ class ClusterPool(RemotePool):
                 continue
             finally:
                 if not died:
-                    worker.playing.discard(name)
+                    worker.playing.pop(name, None)
                 workers.release(worker, worked=worked, answered=answered)
             if worked is False and before.moved < ELSEWHERE and self._place_failed(worker, episodes):
                 self.counts["moved"] += 1

@@ -25,7 +25,7 @@ async def test_the_message_of_a_death_counts_the_episodes_that_the_worker_had(
     actor: Any = SimpleNamespace(ping=SimpleNamespace(remote=lambda measure: pong()))
     staff: Any = SimpleNamespace()
     worker = LiveWorker(actor, 8, 1)
-    worker.playing, worker.leases = {"a", "b"}, 2
+    worker.playing, worker.leases = {"a": 1, "a tree": 4}, 2
     keeper = Keeper(staff, RolloutsConfig(engine="ray"), b"", "key", "")
     with caplog.at_level(logging.WARNING):
         watching = asyncio.create_task(keeper._watched(worker))
@@ -33,4 +33,4 @@ async def test_the_message_of_a_death_counts_the_episodes_that_the_worker_had(
         worker.leases = 0  # those who wait for answers return their leases before the keeper is woken
         worker.mark_lost("killed")
         assert await watching
-    assert "a worker died with 2 episodes" in caplog.text
+    assert "a worker died with 5 episodes" in caplog.text
