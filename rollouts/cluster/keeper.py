@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 CONTROL = 16
 """Calls of a worker's actor that may run at once."""
 CLOSING = 10.0
-"""Seconds for workers to close their environments before they are killed."""
+"""Seconds for workers to close their environments and to run their exit handlers before they are killed."""
 LONGEST_PAUSE = 30.0
 """Maximum seconds between two starts of a worker."""
 PINGS = 4
@@ -213,14 +213,18 @@ class Keeper:
             self._staff.retire(worker, said)
 
     async def _end(self, actor: Any) -> None:
-        """Take a worker out of service, and let it close its environments."""
+        """Take a worker out of service; let it close its environments, and its process run its exit handlers."""
         worker, self._worker = self._worker, None
         if worker is not None:
             self._staff.ended(worker)
             if not worker.lost.done():  # it lives
                 worker.mark_lost("the run is over")
                 with contextlib.suppress(RayError, TimeoutError):
-                    await asyncio.wait_for(awaited(actor.close.remote()), CLOSING)
+                    async with asyncio.timeout(CLOSING):
+                        await awaited(actor.close.remote())
+                        actor.__ray_terminate__.remote()
+                        await worker.channel.ended.wait()  # Ray answers before the exit handlers have run
+            worker.channel.transport.abort()
         with contextlib.suppress(Exception):
             ray.kill(actor)
 

@@ -80,6 +80,8 @@ class LeaseChannel(_Messages):
         self._on_lost, self._numbers = on_lost, itertools.count()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
         self._closed = ""
+        self.ended = asyncio.Event()
+        """Whether the connection has ended, as it does with the process of the worker."""
 
     @classmethod
     async def open(cls, address: tuple[str, int], key: str, on_lost: Callable[[str], None]) -> Self:
@@ -116,9 +118,8 @@ class LeaseChannel(_Messages):
             raise
 
     def close(self, why: str) -> None:
-        """End the connection; those who wait get a ``WorkerLostError``."""
+        """Send no more leases; those who wait get a ``WorkerLostError``."""
         self._closed = self._closed or why
-        self.transport.abort()
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(WorkerLostError(why))
@@ -130,6 +131,7 @@ class LeaseChannel(_Messages):
             answer.set_result(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set()
         if not self._closed:
             self._on_lost(f"its connection broke ({exc or 'its process ended'})")
 

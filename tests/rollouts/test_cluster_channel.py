@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -49,6 +50,15 @@ async def channel(player: Player) -> AsyncIterator[LeaseChannel]:
     opened = await LeaseChannel.open((HOST, port), "key", player.lost.append)
     yield opened
     opened.close("the test is over")
+    opened.transport.abort()
+    await opened.ended.wait()
+
+
+async def left(writer: asyncio.StreamWriter) -> None:
+    """Close a connection."""
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -134,7 +144,7 @@ async def test_a_stranger_gets_no_lease_played(player: Player, said: bytes) -> N
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await reader.readexactly(1)
     assert player.started == []
-    writer.close()
+    await left(writer)
 
 
 async def test_a_strangers_first_message_is_not_collected(player: Player) -> None:
@@ -143,7 +153,7 @@ async def test_a_strangers_first_message_is_not_collected(player: Player) -> Non
     writer.write(HEADER.pack(0, LONGEST_KEY + 1))
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await reader.readexactly(1)
-    writer.close()
+    await left(writer)
 
 
 async def test_messages_may_arrive_in_any_pieces(player: Player) -> None:
@@ -159,4 +169,4 @@ async def test_messages_may_arrive_in_any_pieces(player: Player) -> None:
         number, size = HEADER.unpack(await reader.readexactly(HEADER.size))
         got[number] = await reader.readexactly(size)
     assert got == {7: b"aa", 8: b"bcbc"}
-    writer.close()
+    await left(writer)
