@@ -8,7 +8,7 @@
 
 Both engines of a seed start from the same clone with the same settings, one after the other. A curve is the success of
 the training episodes of each step; its area is the mean over the steps. Each finished run is a line in
-``results/ray-curves/lines.jsonl``, and one that was interrupted goes on from its last checkpoint.
+``results/ray-curves/lines.jsonl``, and the same command resumes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ RESULTS = Path(__file__).parent / "results" / "ray-curves" / "lines.jsonl"
 NODE = "127.0.0.2"
 SEEDS = {"loop": 5, "archer": 3, "quickstart": 5}
 ENGINES = ("local", "ray")
-INTERRUPTED = 130
-"""Exit code of a run that was interrupted, and can be resumed."""
+INTERRUPTED = (130, -signal.SIGTERM)
+"""Exit codes of a run that was interrupted, the second one before it had started. It can be resumed."""
 WINDOWS = 3
 """Parts of a curve that are compared one by one."""
 SHARED: dict[str, Any] = {
@@ -107,7 +107,7 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 class TimeIsOverError(Exception):
-    """The time is over, and the run that was under way can be resumed."""
+    """Raised when the time ends while a run is under way, which can be resumed."""
 
 
 def trained(algorithm: str, out: Path, settings: dict[str, Any], until: float, config: str = "") -> float:
@@ -138,13 +138,13 @@ def trained(algorithm: str, out: Path, settings: dict[str, Any], until: float, c
         try:
             process.wait(max(0.0, until - time.time()))
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # a shell's background jobs ignore SIGINT
             process.wait()
     after = os.times()
     seconds = after.children_user + after.children_system - before.children_user - before.children_system
     seconds += float(spent.read_text()) if spent.exists() else 0.0
     spent.write_text(str(seconds))
-    if process.returncode == INTERRUPTED:
+    if process.returncode in INTERRUPTED:
         raise TimeIsOverError
     if process.returncode:
         raise SystemExit(f"{out} ended with {process.returncode}; see {log.name}")

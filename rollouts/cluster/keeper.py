@@ -217,14 +217,15 @@ class Keeper:
         worker, self._worker = self._worker, None
         if worker is not None:
             self._staff.ended(worker)
-            if not worker.lost.done():  # it lives
+            if not worker.lost.done() and worker.channel is not None:  # it lives
                 worker.mark_lost("the run is over")
                 with contextlib.suppress(RayError, TimeoutError):
                     async with asyncio.timeout(CLOSING):
                         await awaited(actor.close.remote())
                         actor.__ray_terminate__.remote()
                         await worker.channel.ended.wait()  # Ray answers before the exit handlers have run
-            worker.channel.transport.abort()
+            if worker.channel is not None:
+                worker.channel.transport.abort()
         with contextlib.suppress(Exception):
             ray.kill(actor)
 

@@ -467,7 +467,7 @@ async def test_a_branch_that_is_canceled_before_it_starts_closes_its_fork(monkey
     async def void(self: Brancher, state: EpisodeState, decision: Decision) -> None:
         await decided(self, state, decision)
         if self._sprouts:
-            raise InfrastructureError("the path is void before its branches have begun")
+            raise InfrastructureError("the path is void before its branches have started")
 
     monkeypatch.setattr(Brancher, "decided", void)
     env = road()

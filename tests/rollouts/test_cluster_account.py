@@ -83,7 +83,8 @@ class Made:
         """Start a worker."""
         worker = LiveWorker(None, 2, next(self.pids), node, node)
         worker.actor = SimpleNamespace(learn=_Method(lambda digest, agent: asyncio.sleep(0)))
-        worker.channel = _Channel(self, worker)
+        channel: Any = _Channel(self, worker)
+        worker.channel = channel
         self.workers.began(worker)
         return worker
 

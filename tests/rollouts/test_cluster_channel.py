@@ -73,7 +73,8 @@ async def test_each_lease_gets_its_own_answer_whatever_the_order_and_size(
 ) -> None:
     slow = asyncio.create_task(channel.play(b"slow"))
     long = b"x" * 3_000_000
-    assert await asyncio.gather(channel.play(b"a"), channel.play(long), channel.play(b"b")) == [b"aa", 2 * long, b"bb"]
+    answers = await asyncio.gather(*map(channel.play, (b"a", long, b"b")))
+    assert answers == [b"aa", 2 * long, b"bb"]
     assert not slow.done(), "a fast lease does not wait for a slow one"
     player.go.set()
     assert await slow == b"slowslow"
