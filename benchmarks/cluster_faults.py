@@ -280,13 +280,16 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100, help="number of kills in all")
     parser.add_argument("--minutes", type=float, default=60.0, help="stop to kill after this time")
     parser.add_argument("--steps", type=int, default=30, help="steps after which the number of kills is looked at")
-    parser.add_argument("--algorithms", default="loop,archer")
+    parser.add_argument("--algorithms", default=",".join(OWN), help="algorithms that train; both by default")
     parser.add_argument("--env", default=MAZE, help="environment to train on")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=JSON", help="settings of environment and agent")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of kills")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of kills; all by default")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the kills")
     args = parser.parse_args()
     out, algorithms, began = args.out.resolve(), args.algorithms.split(","), time.time()
+    for option, words, known in (("--kinds", args.kinds.split(","), KINDS), ("--algorithms", algorithms, OWN)):
+        if unknown := [word for word in words if word not in known]:
+            parser.error(f"{option}: unknown {unknown[0]!r}; choose from {', '.join(known)}")
     out.mkdir(parents=True, exist_ok=True)
     model, env = out / "bc", settings_of(args.env, args.set)
     if not (model / "model").exists():

@@ -8,7 +8,7 @@
 
 Both engines of a seed start from the same clone with the same settings, one after the other. A curve is the success of
 the training episodes of each step; its area is the mean over the steps. Each finished run is a line in
-``results/ray-curves/lines.jsonl``.
+``results/ray-curves/lines.jsonl``, and the same command resumes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,8 @@ RESULTS = Path(__file__).parent / "results" / "ray-curves" / "lines.jsonl"
 NODE = "127.0.0.2"
 SEEDS = {"loop": 5, "archer": 3, "quickstart": 5}
 ENGINES = ("local", "ray")
+INTERRUPTED = (130, -signal.SIGTERM)
+"""Exit codes of a run that was interrupted, the second one before it had started. It can be resumed."""
 WINDOWS = 3
 """Parts of a curve that are compared one by one."""
 SHARED: dict[str, Any] = {
@@ -103,16 +106,23 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
-def trained(algorithm: str, out: Path, settings: dict[str, Any], config: str = "") -> float:
-    """Train a run that is not there yet; return its seconds of processor time, without those of Ray's own processes.
+class TimeIsOverError(Exception):
+    """Raised when the time ends while a run is under way, which can be resumed."""
+
+
+def trained(algorithm: str, out: Path, settings: dict[str, Any], until: float, config: str = "") -> float:
+    """Train a run, from where it was interrupted; return its seconds of processor time, without those of Ray.
 
     Args:
         algorithm: name of the algorithm.
         out: folder of the run.
         settings: its settings.
+        until: time at which it is interrupted.
         config: configuration that they change; empty for ``SHARED``.
+
+    Raises:
+        TimeIsOverError: it was interrupted.
     """
-    shutil.rmtree(out, ignore_errors=True)  # a run that was interrupted
     out.parent.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "turnwise", "train", algorithm, "--out", str(out), "--config"]
     if config:
@@ -121,13 +131,24 @@ def trained(algorithm: str, out: Path, settings: dict[str, Any], config: str = "
         file = out.with_suffix(".toml")
         file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (SHARED | settings).items()))
         words.append(str(file))
-    before = os.times()
-    with out.with_suffix(".log").open("wb") as log:
-        ended = subprocess.run(words, stdout=log, stderr=log, check=False)
-    if ended.returncode:
-        raise SystemExit(f"{out} ended with {ended.returncode}; see {log.name}")
+    words += ["--resume"] if (out / "config.json").exists() else []
+    spent, before = out.with_suffix(".seconds"), os.times()
+    with out.with_suffix(".log").open("ab") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log)
+        try:
+            process.wait(max(0.0, until - time.time()))
+        except subprocess.TimeoutExpired:
+            process.terminate()  # a shell's background jobs ignore SIGINT
+            process.wait()
     after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    seconds = after.children_user + after.children_system - before.children_user - before.children_system
+    seconds += float(spent.read_text()) if spent.exists() else 0.0
+    spent.write_text(str(seconds))
+    if process.returncode in INTERRUPTED:
+        raise TimeIsOverError
+    if process.returncode:
+        raise SystemExit(f"{out} ended with {process.returncode}; see {log.name}")
+    return seconds
 
 
 def curve(out: Path) -> tuple[list[float], float]:
@@ -169,7 +190,7 @@ def lines() -> dict[tuple[str, int, str], dict[str, Any]]:
     return {(line["algorithm"], line["seed"], line["engine"]): line for line in found}
 
 
-def trained_from(clone: Path, name: str, seed: int, folder: Path, how: Mapping[str, Any]) -> float:
+def trained_from(clone: Path, name: str, seed: int, folder: Path, how: Mapping[str, Any], until: float) -> float:
     """Train a run from its clone, which is trained first if it is missing; return the run's processor seconds.
 
     Args:
@@ -178,17 +199,18 @@ def trained_from(clone: Path, name: str, seed: int, folder: Path, how: Mapping[s
         seed: its seed.
         folder: its folder.
         how: settings of its engine.
+        until: time at which it is interrupted.
     """
     made, model = (clone / "model" / "config.json").exists(), {"model": str(clone / "model")}
     if name == "quickstart":
         if not made:
-            trained("bc", clone, {"seed": seed}, "quickstart-bc")
-        return trained("loop", folder, {"seed": seed, **model, **how}, "quickstart-loop")
+            trained("bc", clone, {"seed": seed}, until, "quickstart-bc")
+        return trained("loop", folder, {"seed": seed, **model, **how}, until, "quickstart-loop")
     shared = {**ENVS[name], "seed": seed}
     if not made:
-        trained("bc", clone, {**CLONE, **shared, **CLONING[name]})
+        trained("bc", clone, {**CLONE, **shared, **CLONING[name]}, until)
     data = {"demonstrations.store": str(clone / "demonstrations")} if name == "archer" else {}
-    return trained(name, folder, {**TRAIN, **shared, **OWN[name], **model, **data, **how})
+    return trained(name, folder, {**TRAIN, **shared, **OWN[name], **model, **data, **how}, until)
 
 
 def run(out: Path, until: float, names: Sequence[str]) -> None:
@@ -200,13 +222,12 @@ def run(out: Path, until: float, names: Sequence[str]) -> None:
                 for engine in ENGINES:
                     if (algorithm, seed, engine) in lines():
                         continue
-                    if time.time() > until:
-                        return
                     how: dict[str, Any] = {"rollouts.engine": engine}
                     if engine == "ray":
                         how |= {"rollouts.address": cluster.address, "rollouts.workers": 2}
                     folder = out / f"{algorithm}-{seed}-{engine}"
-                    seconds = trained_from(out / f"bc-{algorithm}-{seed}", algorithm, seed, folder, how)
+                    clone = out / f"bc-{algorithm}-{seed}"
+                    seconds = trained_from(clone, algorithm, seed, folder, how, until)
                     played, final = curve(folder)
                     line = {"algorithm": algorithm, "seed": seed, "engine": engine, "cpu_seconds": round(seconds, 1)}
                     RESULTS.parent.mkdir(parents=True, exist_ok=True)
@@ -216,6 +237,8 @@ def run(out: Path, until: float, names: Sequence[str]) -> None:
                         )
                     print(f"{algorithm} {seed} {engine}: area {np.mean(played):.3f}, end {final:.2f}, {seconds:.0f} s",
                           flush=True)  # fmt: skip
+    except TimeIsOverError:
+        print("the time is over; repeat the command to go on")
     finally:
         cluster.close()
 
@@ -251,7 +274,7 @@ def main() -> None:
     """Train what is missing, and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/ray-curves"))
-    parser.add_argument("--minutes", type=float, default=60.0, help="begin no run after this time")
+    parser.add_argument("--minutes", type=float, default=60.0, help="interrupt what runs after this time")
     parser.add_argument("--report", action="store_true", help="train nothing")
     parser.add_argument("--runs", nargs="*", choices=SEEDS, default=["loop", "archer"], help="runs to compare")
     args = parser.parse_args()

@@ -139,6 +139,8 @@ class _Brancher:
         self._first = request.fork.turn if request.fork is not None else 0
         self._session: Session | None = None
         self._sprouts: list[asyncio.Task[list[Grown]]] = []
+        self._waiting: set[Forks] = set()
+        """Forks whose branches have not started: a task that is canceled before its first step closes nothing."""
 
     async def reached(self, state: EpisodeState) -> None:
         """Keep the conversation in this state, in case branches continue from it."""
@@ -168,7 +170,9 @@ class _Brancher:
         taken, rest = self._hand[: settings.beam - 1], self._hand[settings.beam - 1 :]
         self._hand, *hands = dealt(rest, 1 + len(taken))
         origin = replace(state, host=host, session=session)
-        sprout = self._sprout(origin, list(zip(taken, hands, strict=True)))
+        provider = Forks(host)
+        self._waiting.add(provider)
+        sprout = self._sprout(origin, provider, list(zip(taken, hands, strict=True)))
         self._sprouts.append(asyncio.create_task(sprout, name="turnwise-branch"))
 
     async def grown(self, episode: Episode) -> Grown:
@@ -185,13 +189,16 @@ class _Brancher:
         for sprout in self._sprouts:
             sprout.cancel()
         await asyncio.gather(*self._sprouts, return_exceptions=True)
+        await asyncio.gather(*(provider.close(origin=True) for provider in self._waiting))
 
-    async def _sprout(self, origin: EpisodeState, members: Sequence[tuple[int, list[int]]]) -> list[Grown]:
+    async def _sprout(
+        self, origin: EpisodeState, provider: Forks, members: Sequence[tuple[int, list[int]]]
+    ) -> list[Grown]:
         """Start branches from one state, each with the member numbers for its own branches."""
+        self._waiting.discard(provider)
         owners = self._request.fork.owners if self._request.fork is not None else ()
         own = (self._request.episode_id,) * (len(origin.turns) - len(owners))
         fork = Fork(self._request.episode_id, (*owners, *own))
-        provider = Forks(origin.host)
         grow = self._settings.grow
         try:
             return await together(

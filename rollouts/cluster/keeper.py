@@ -18,14 +18,15 @@ from ...errors import InfrastructureError, TurnwiseError, UsageError
 from ...logs import event
 from ..options import RolloutsConfig
 from .lease import versions
+from .lease_channel import LeaseChannel
 from .node import first_line
 from .worker import Worker
 
 LOG = logging.getLogger(__name__)
 CONTROL = 16
-"""Calls of a worker beyond its episodes that may run at once."""
+"""Calls of a worker's actor that may run at once."""
 CLOSING = 10.0
-"""Seconds for workers to close their environments before they are killed."""
+"""Seconds for workers to close their environments and to run their exit handlers before they are killed."""
 LONGEST_PAUSE = 30.0
 """Maximum seconds between two starts of a worker."""
 PINGS = 4
@@ -45,11 +46,12 @@ class LiveWorker:
 
     def __init__(self, actor: Any, seats: int, pid: int, node: str = "", address: str = "") -> None:
         self.actor, self.seats, self.pid, self.node, self.address = actor, seats, pid, node, address
+        self.channel: LeaseChannel | None = None
         self.leases = 0
         self.agent = ""
         """Digest of the agent that it has played last, and so need not be sent."""
-        self.playing: set[str] = set()
-        """Names of the episodes that it has, also once it died with them."""
+        self.playing: dict[str, int] = {}
+        """Names of the leases that it has, also once it died with them, and the number of episodes of each."""
         self.reserved = self.alone = False
         """Whether an episode waits until this worker is empty, and whether one is played here without others."""
         self.retiring = ""
@@ -64,6 +66,8 @@ class LiveWorker:
             self.lost.set_result(why)
             if self.on_lost is not None:
                 self.on_lost(self)
+            if self.channel is not None:
+                self.channel.close(why)
 
 
 class Staff(Protocol):
@@ -92,11 +96,12 @@ class Keeper:
         staff: all workers of the run.
         config: settings of the rollouts.
         setup: pickled ``WorkerSetup``.
+        key: key of the run.
         node: id of the node on which it must run; empty for any.
     """
 
-    def __init__(self, staff: Staff, config: RolloutsConfig, setup: bytes, node: str) -> None:
-        self._staff, self._config, self._setup, self._node = staff, config, setup, node
+    def __init__(self, staff: Staff, config: RolloutsConfig, setup: bytes, key: str, node: str) -> None:
+        self._staff, self._config, self._setup, self._key, self._node = staff, config, setup, key, node
         self._worker: LiveWorker | None = None
         self._task: asyncio.Task[None] | None = None
         self._last = self._stopped = False
@@ -149,7 +154,7 @@ class Keeper:
             raise
         pid, node, address = int(found.pop("pid")), found.pop("node"), found.pop("address")
         refuse_mismatch(found)
-        problem = await awaited(actor.open.remote(list(sys.path), self._setup))
+        problem, port = await awaited(actor.open.remote(list(sys.path), self._setup))
         if problem:
             raise UsageError(
                 f"the workers cannot create the environment ({problem}); install what it needs there, or send it "
@@ -162,8 +167,10 @@ class Keeper:
                     f"a worker occupies {used / 1e9:.2f} GB before its first episode, and rollouts.worker_memory is "
                     f"{limit / 1e9:.2f} GB: set it well above"
                 )
+        worker = LiveWorker(actor, config.episodes_per_worker, pid, node, address)
+        worker.channel = await LeaseChannel.open((address, port), self._key, worker.mark_lost)
         event(LOG, "start", "a worker is ready", {"pid": pid})
-        return LiveWorker(actor, config.episodes_per_worker, pid, node, address)
+        return worker
 
     async def _watched(self, worker: LiveWorker) -> bool:
         """Wait for the end of a worker; return whether it died. One that gives no sign of life is killed."""
@@ -193,7 +200,7 @@ class Keeper:
             emptied.cancel()
         if not worker.lost.done():
             return False
-        had = len(worker.playing)  # its leases have been returned by now
+        had = sum(worker.playing.values())  # its leases have been returned by now
         why = f"a worker died with {had} episodes, which others play again: {first_line(worker.lost.result())}"
         event(LOG, "worker lost", why, {"pid": worker.pid, "episodes": had}, level=logging.WARNING)
         return not worker.retiring
@@ -206,14 +213,19 @@ class Keeper:
             self._staff.retire(worker, said)
 
     async def _end(self, actor: Any) -> None:
-        """Take a worker out of service, and let it close its environments."""
+        """Take a worker out of service; let it close its environments, and its process run its exit handlers."""
         worker, self._worker = self._worker, None
         if worker is not None:
             self._staff.ended(worker)
-            if not worker.lost.done():  # it lives
+            if not worker.lost.done() and worker.channel is not None:  # it lives
                 worker.mark_lost("the run is over")
                 with contextlib.suppress(RayError, TimeoutError):
-                    await asyncio.wait_for(awaited(actor.close.remote()), CLOSING)
+                    async with asyncio.timeout(CLOSING):
+                        await awaited(actor.close.remote())
+                        actor.__ray_terminate__.remote()
+                        await worker.channel.ended.wait()  # Ray answers before the exit handlers have run
+            if worker.channel is not None:
+                worker.channel.transport.abort()
         with contextlib.suppress(Exception):
             ray.kill(actor)
 
@@ -232,7 +244,7 @@ class Keeper:
                 resources=needs or None,
                 max_restarts=0,
                 max_task_retries=0,
-                max_concurrency=config.episodes_per_worker + CONTROL,
+                max_concurrency=CONTROL,
                 scheduling_strategy=strategy,
             )
             .remote()

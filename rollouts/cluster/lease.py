@@ -6,8 +6,9 @@ import pickle
 import platform
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
+from operator import attrgetter
 from typing import Any
 
 from ..episode import Episode
@@ -153,6 +154,18 @@ class Played:
     error: tuple[str, str] | None = None
     unknown: bool = False
     hedged: int = 0
+
+    def packed(self) -> bytes:
+        """Return it as bytes for the driver."""
+        return pickle.dumps(_VALUES(self))
+
+    @classmethod
+    def unpacked(cls, data: bytes) -> Played:
+        """Return the end of ``packed``."""
+        return cls(*pickle.loads(data))
+
+
+_VALUES = attrgetter(*(each.name for each in fields(Played)))
 
 
 def versions() -> dict[str, str]:

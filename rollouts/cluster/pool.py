@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,8 +29,9 @@ from .connection import ClusterConnection, Needs
 from .durations import Durations
 from .keeper import LiveWorker
 from .lease import Before, Lease, Played, WorkerSetup
+from .lease_channel import WorkerLostError
 from .nodes import nodes_now, slots_of
-from .workers import MOST_LOSSES, WorkerLostError, Workers
+from .workers import MOST_LOSSES, Workers
 
 LOG = logging.getLogger(__name__)
 SHARED_LOSSES = 2
@@ -165,7 +164,7 @@ class ClusterPool(RemotePool):
         before, lost, avoid, patient = Before(), 0, None, False
         while True:
             worker = await workers.acquire(avoid, alone=lost >= SHARED_LOSSES, patient=patient)
-            worker.playing.add(name)
+            worker.playing[name] = lease.size
             attempt = replace(lease, attempt=before.leases + 1, agent=digest)
             worked, answered, died = None, False, False
             try:
@@ -182,13 +181,9 @@ class ClusterPool(RemotePool):
                 # Another node shows whether this one or the episode is at fault; there may be none.
                 before, avoid, patient = before.and_lost(), worker, False
                 continue
-            except asyncio.CancelledError:
-                with contextlib.suppress(Exception):
-                    await asyncio.shield(workers.call(worker, worker.actor.cancel.remote([attempt.key])))
-                raise
             finally:
                 if not died:
-                    worker.playing.discard(name)
+                    worker.playing.pop(name, None)
                 workers.release(worker, worked=worked, answered=answered)
             if worked is False and before.moved < ELSEWHERE and self._place_failed(worker, episodes):
                 self.counts["moved"] += 1
@@ -198,14 +193,17 @@ class ClusterPool(RemotePool):
             return [before.added_to(each) for each in episodes]
 
     async def _answer(self, workers: Workers, worker: LiveWorker, lease: Lease, reference: Any) -> Played:
-        """Have a worker play a lease, with the reference to its agent only if the worker may not have it."""
+        """Have a worker play a lease, after it has received the agent if it may not have it."""
         data = lease.packed(self._plain(lease.options)[1])
-        agents = () if worker.agent == lease.agent else ([reference],)
-        played: Played = pickle.loads(await workers.call(worker, worker.actor.play.remote(data, *agents)))
-        if played.unknown:
-            played = pickle.loads(await workers.call(worker, worker.actor.play.remote(data, [reference])))
-        worker.agent = lease.agent
-        return played
+        known = worker.agent == lease.agent
+        while True:
+            if not known and (error := await workers.call(worker, worker.actor.learn.remote(lease.agent, reference))):
+                raise error_named(*error)
+            assert worker.channel is not None, "a worker that is ready has one"
+            played = Played.unpacked(await worker.channel.play(data))
+            worker.agent, known = lease.agent, False
+            if not played.unknown:
+                return played
 
     def _place_failed(self, worker: LiveWorker, episodes: list[Episode]) -> bool:
         """Whether another place may play episodes that failed before any action: the failure may be one of this place.
@@ -220,13 +218,13 @@ class ClusterPool(RemotePool):
         return at_fault or not served
 
     def _counted(self, played: Played, lease: Lease, stats: RunStats) -> list[Episode]:
+        if played.error is not None:
+            raise error_named(*played.error)
         if played.key != lease.key:
             raise ContractError(f"a worker answered to lease {played.key} instead of {lease.key}")
         stats.retries += played.retries
         stats.failures.update(played.failures)
         self.counts["hedged"] += played.hedged
-        if played.error is not None:
-            raise error_named(*played.error)
         return unpack(played.episodes)
 
     def _given_up(self, lease: Lease, agent: Agent, before: Before, why: str) -> list[Episode]:
@@ -265,7 +263,7 @@ class ClusterPool(RemotePool):
                         f"{self.env_id} cannot be sent to workers ({type(error).__name__}: {error}); register it in a "
                         "module that they can import"
                     ) from None
-                self._workers = Workers(self._config, data)
+                self._workers = Workers(self._config, data, self._service.key)
             return self._workers
 
     def _agent(self, agent: Agent) -> tuple[str, Any]:

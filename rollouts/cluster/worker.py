@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import pickle
+import traceback
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +22,7 @@ from ..playing import play_request
 from ..stats import RunStats
 from .agents import unpacked_agent
 from .lease import Lease, Played, WorkerSetup, versions
+from .lease_channel import LeaseServer
 from .node import extend_path, first_line, opened_pool, used_memory
 
 KEPT = 4
@@ -29,13 +30,13 @@ KEPT = 4
 
 
 class Worker:
-    """Plays leased episodes. Ray makes it an actor, whose methods run in one event loop."""
+    """Plays leased episodes. Ray makes it an actor, whose methods run in one event loop; leases come by a socket."""
 
     def __init__(self) -> None:
         self._setup: WorkerSetup | None = None
         self._agents: OrderedDict[str, Agent] = OrderedDict()
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
-        self._playing: dict[str, asyncio.Task[Played]] = {}
+        self._leases = LeaseServer(self.play)
         self._hedged = 0
 
     async def versions(self) -> dict[str, str]:
@@ -43,8 +44,8 @@ class Worker:
         node, address = ray.get_runtime_context().get_node_id(), ray.util.get_node_ip_address()
         return versions() | {"pid": str(os.getpid()), "node": str(node), "address": str(address)}
 
-    async def open(self, path: Sequence[str], setup: bytes) -> str:
-        """Receive what all episodes share; return an error in one line, or nothing.
+    async def open(self, path: Sequence[str], setup: bytes) -> tuple[str, int]:
+        """Receive what all episodes share; return an error in one line, or nothing, and the port for leases.
 
         Args:
             path: folders from which the driver imports; see ``extend_path``.
@@ -58,63 +59,64 @@ class Worker:
             self._slots = asyncio.Semaphore(self._setup.seats)
             host = await self._pool.take()
             self._pool.give(host, reusable=True)
+            return "", await self._leases.open(str(ray.util.get_node_ip_address()), self._setup.key)
         except Exception as error:
-            return first_line(f"{type(error).__name__}: {error}")
-        return ""
+            return first_line(f"{type(error).__name__}: {error}"), 0
 
-    async def play(self, data: bytes, agents: Sequence[Any] = ()) -> bytes:
-        """Play a lease to its end, and return a pickled ``Played``.
+    async def learn(self, digest: str, data: bytes) -> tuple[str, str] | None:
+        """Receive an agent; return class and message of an error, if there is one.
 
         Args:
-            data: the packed lease.
-            agents: reference to the bytes of the agent, in a list, so that Ray fetches it only if it is needed; nothing
-                for an agent that this worker should have.
+            digest: its digest.
+            data: its bytes.
         """
-        lease = Lease.unpacked(data, self._object)
-        if not agents and lease.agent not in self._agents:
-            return pickle.dumps(Played(lease.key, unknown=True))
-        task = self._playing[lease.key] = asyncio.create_task(self._played(lease, agents), name=lease.key)
         try:
-            done = await task
-        except asyncio.CancelledError:
-            done = Played(lease.key, error=("", "cancelled"))
-        finally:
-            self._playing.pop(lease.key, None)
-        return pickle.dumps(done)
+            if digest not in self._agents:
+                self._agents[digest] = unpacked_agent(data, self._connection)
+        except Exception as error:
+            return ContractError.__name__, (
+                f"a worker cannot unpack the agent: {type(error).__name__}: {error}; install what it needs there, or "
+                "set rollouts.runtime_env"
+            )
+        self._agents.move_to_end(digest)
+        while len(self._agents) > KEPT:
+            self._agents.popitem(last=False)
+        return None
 
-    async def cancel(self, keys: Sequence[str]) -> None:
-        """Stop leases, and wait until nothing of them runs."""
-        tasks = [self._playing[key] for key in keys if key in self._playing]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def play(self, data: bytes) -> bytes:
+        """Play a packed lease to its end, and return a packed ``Played``."""
+        key = ""
+        try:
+            lease = Lease.unpacked(data, self._object)
+            key = lease.key
+            played = await self._played(lease) if lease.agent in self._agents else Played(key, unknown=True)
+        except TurnwiseError as error:
+            played = Played(key, error=(type(error).__name__, str(error)))
+        except Exception:  # a defect of Turnwise
+            played = Played(key, error=("", traceback.format_exc()))
+        return played.packed()
 
     async def ping(self, measure: bool = False) -> tuple[int, int]:
         """Return the number of leases that are played and, to ``measure``, the bytes of memory that all this uses."""
-        return len(self._playing), await asyncio.to_thread(used_memory) if measure else 0
+        return len(self._leases.playing), await asyncio.to_thread(used_memory) if measure else 0
 
     async def close(self) -> None:
         """Stop everything, and close the environments."""
-        await self.cancel(list(self._playing))
+        await self._leases.close()
         with contextlib.suppress(Exception):
             await self._pool.close()
             await self._connection.close()
 
-    async def _played(self, lease: Lease, agents: Sequence[Any]) -> Played:
-        stats = RunStats()
-        try:
-            agent = await self._agent(lease.agent, agents)
-            if lease.strategy is None:
-                episodes = [await play_request(lease.request, self._pool, agent, lease.options, stats)]
-            else:
-                strategy = self._object(lease.strategy)
-                episodes = await play_tree(
-                    lease.request, self._pool, strategy, agent, lease.options, stats, self._slots
-                )
-            hedged, self._hedged = self._pool.resets.hedged - self._hedged, self._pool.resets.hedged
-            return Played(lease.key, pack(episodes), stats.retries, stats.failures, hedged=hedged)
-        except TurnwiseError as error:
-            return Played(lease.key, error=(type(error).__name__, str(error)))
+    async def _played(self, lease: Lease) -> Played:
+        stats, agent = RunStats(), self._agents[lease.agent]
+        self._agents.move_to_end(lease.agent)
+        if lease.strategy is None:
+            episodes = [await play_request(lease.request, self._pool, agent, lease.options, stats)]
+        else:
+            strategy = self._object(lease.strategy)
+            episodes = await play_tree(lease.request, self._pool, strategy, agent, lease.options, stats, self._slots)
+        hedged, self._hedged = self._pool.resets.hedged - self._hedged, self._pool.resets.hedged
+        return Played(lease.key, pack(episodes), stats.retries, stats.failures, hedged=hedged)
 
     def _object(self, data: bytes) -> Any:
         """Return options or a strategy, the same object for the same bytes."""
@@ -124,19 +126,3 @@ class Worker:
         while len(self._kept) > 2 * KEPT:
             self._kept.popitem(last=False)
         return self._kept[data]
-
-    async def _agent(self, digest: str, agents: Sequence[Any]) -> Agent:
-        if digest not in self._agents:
-            data = await agents[0]
-            if digest not in self._agents:  # another lease may have unpacked it meanwhile
-                try:
-                    self._agents[digest] = unpacked_agent(data, self._connection)
-                except Exception as error:
-                    raise ContractError(
-                        f"a worker cannot unpack the agent: {type(error).__name__}: {error}; install what it needs "
-                        "there, or set rollouts.runtime_env"
-                    ) from error
-        self._agents.move_to_end(digest)
-        while len(self._agents) > KEPT:
-            self._agents.popitem(last=False)
-        return self._agents[digest]

@@ -18,6 +18,7 @@ from ..options import RolloutsConfig
 from .circuit import Circuit
 from .deaths import Deaths
 from .keeper import Keeper, LiveWorker, awaited
+from .lease_channel import WorkerLostError
 from .nodes import Nodes, Slot, nodes_now, slots_of
 from .waiters import Waiters
 
@@ -33,20 +34,17 @@ LOOK = 2.0
 """Seconds between two looks at the nodes of the cluster."""
 
 
-class WorkerLostError(Exception):
-    """A worker died; what it was playing is to be played by another."""
-
-
 class Workers:
     """Keeps the workers of a run alive, and lends their seats.
 
     Args:
         config: settings of the rollouts.
         setup: pickled ``WorkerSetup``.
+        key: key of the run, by which workers know their driver.
     """
 
-    def __init__(self, config: RolloutsConfig, setup: bytes) -> None:
-        self._config, self._setup = config, setup
+    def __init__(self, config: RolloutsConfig, setup: bytes, key: str) -> None:
+        self._config, self._setup, self._key = config, setup, key
         self.live: list[LiveWorker] = []
         self.deaths = self.retired = 0
         self.nodes, self._places, self._unexplained = Circuit(), Circuit(), Deaths[LiveWorker]()
@@ -134,7 +132,7 @@ class Workers:
         return any(other is not worker for other in usable) or self._starting(worker, usable)
 
     async def call(self, worker: LiveWorker, reference: Any) -> Any:
-        """Return the answer of a call.
+        """Return the answer of a call of a worker's actor.
 
         Raises:
             WorkerLostError: the worker died, or its answer was lost with its node.
@@ -291,7 +289,7 @@ class Workers:
     def _reconcile(self, nodes: Nodes) -> None:
         wanted = slots_of(self._config, nodes)
         for slot in wanted - self._keepers.keys():
-            keeper = Keeper(self, self._config, self._setup, slot[0])
+            keeper = Keeper(self, self._config, self._setup, self._key, slot[0])
             task = asyncio.create_task(keeper.keep(), name="turnwise-ray-worker")
             self._keepers[slot] = keeper, task
             task.add_done_callback(partial(self._kept, slot))

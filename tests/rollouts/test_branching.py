@@ -19,6 +19,7 @@ from turnwise.errors import ContractError, InfrastructureError, UsageError
 from turnwise.inference.policy import Completion, Finish, Sampling
 from turnwise.rollouts.branching import Paths, Strategy, branch_episodes
 from turnwise.rollouts.branching_entropy import EntropyBranching, dealt
+from turnwise.rollouts.branching_entropy import _Brancher as Brancher
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.rollouts.costs import RolloutCost
 from turnwise.rollouts.episode import Episode, Outcome
@@ -457,6 +458,22 @@ async def test_leaving_early_leaves_nothing_behind() -> None:
                 async for _ in episodes:
                     break
     assert asyncio.all_tasks() == before
+    assert {id(fork) for fork in env.made} <= {id(each) for each in env.closed}
+
+
+async def test_a_branch_that_is_canceled_before_it_starts_closes_its_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = Brancher.decided
+
+    async def void(self: Brancher, state: EpisodeState, decision: Decision) -> None:
+        await decided(self, state, decision)
+        if self._sprouts:
+            raise InfrastructureError("the path is void before its branches have started")
+
+    monkeypatch.setattr(Brancher, "decided", void)
+    env = road()
+    episodes = await played(env, Walker(evenly), ALWAYS, retries=0)
+    assert Outcome.INFRA_FAILED in {episode.outcome for episode in episodes}
+    assert env.made
     assert {id(fork) for fork in env.made} <= {id(each) for each in env.closed}
 
 

@@ -25,12 +25,12 @@ async def test_the_message_of_a_death_counts_the_episodes_that_the_worker_had(
     actor: Any = SimpleNamespace(ping=SimpleNamespace(remote=lambda measure: pong()))
     staff: Any = SimpleNamespace()
     worker = LiveWorker(actor, 8, 1)
-    worker.playing, worker.leases = {"a", "b"}, 2
-    keeper = Keeper(staff, RolloutsConfig(engine="ray"), b"", "")
+    worker.playing, worker.leases = {"a": 1, "a tree": 4}, 2
+    keeper = Keeper(staff, RolloutsConfig(engine="ray"), b"", "key", "")
     with caplog.at_level(logging.WARNING):
         watching = asyncio.create_task(keeper._watched(worker))
         await asyncio.sleep(0)
         worker.leases = 0  # those who wait for answers return their leases before the keeper is woken
         worker.mark_lost("killed")
         assert await watching
-    assert "a worker died with 2 episodes" in caplog.text
+    assert "a worker died with 5 episodes" in caplog.text
