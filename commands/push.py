@@ -26,15 +26,16 @@ COLUMNS = ["env_id", "outcome", "success", "total_reward"]
 def push(
     source: Annotated[Path, typer.Argument(help="Folder of an evaluation, or an episode store.", show_default=False)],
     repo: Annotated[str, typer.Argument(help="Dataset on the Hub: OWNER/NAME.", show_default=False)],
-    public: Annotated[bool, typer.Option("--public", help="Let everybody read a dataset that is created.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Make a new dataset public.")] = False,
     message: Annotated[str, typer.Option(help="Title of the commit.")] = "Add episodes",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, and send nothing.")] = False,
 ) -> None:
     """Send episodes to the Hugging Face Hub, as a dataset that `datasets` and its viewer read.
 
     One commit has the store's Parquet files under data/ in place of those that were there, and a card in README.md with
-    the environments and the results. Episodes contain everything that the agent read and wrote: look for secrets
-    first. A new dataset is private. The token is that of `hf auth login`, or HF_TOKEN.
+    the environments, the results, and the run's settings with its arguments and addresses. Episodes contain everything
+    that the agent read and wrote: look for secrets in both first. A new dataset is private. The token is that of
+    `hf auth login`, or HF_TOKEN.
 
     Examples:
 
@@ -102,7 +103,8 @@ def _mean(rows: list[dict[str, Any]], column: str) -> str:
 
 def _hub() -> Any:
     try:
-        import huggingface_hub
+        import huggingface_hub.errors
+        import huggingface_hub.utils
     except ImportError:
         raise UsageError("turnwise push needs pip install 'turnwise[train]'") from None
     return huggingface_hub
@@ -111,6 +113,8 @@ def _hub() -> Any:
 def _check(hub: Any, repo: str) -> None:
     try:
         hub.utils.validate_repo_id(repo)
+        if "/" not in repo:
+            raise UsageError(f"{repo!r} names no owner; write OWNER/{repo}")
     except hub.errors.HFValidationError as error:
         raise UsageError(f"{repo!r} is not the name of a dataset, such as me/maze-episodes: {error}") from None
 
@@ -132,8 +136,10 @@ def _send(hub: Any, repo: str, files: Mapping[str, Path], card: str, *, private:
         status = error.response.status_code
         if status in (401, 403):
             raise UsageError(f"the Hub refuses to write {repo} (HTTP {status}): check the name and the token") from None
-        raise InfrastructureError(f"the Hub did not take {repo} (HTTP {status}); nothing was committed") from None
-    except (hub.errors.HTTPError, OSError) as error:  # that of the client of HTTP which this release of the Hub uses
+        raise InfrastructureError(
+            f"the Hub did not take {repo} (HTTP {status}); look there before you try again"
+        ) from None
+    except (hub.errors.HTTPError, OSError, RuntimeError) as error:  # the last one: a part could not be uploaded
         why = str(error).partition("\n")[0] or type(error).__name__
-        raise InfrastructureError(f"cannot reach the Hub: {why}; nothing was committed") from None
+        raise InfrastructureError(f"sending to the Hub failed: {why}; look there before you try again") from None
     return str(url)

@@ -48,8 +48,13 @@ class SocketHost(Host):
 
     @property
     def address(self) -> Address:
-        """Its server."""
+        """The address of its server."""
         return self._remote.address
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection to its server is broken."""
+        return self._remote.lost
 
     async def fork(self) -> SocketHost:
         return self._alike(SocketHost(await self._do("fork")))

@@ -25,7 +25,6 @@ from .episode import Episode
 from .episode_request import EpisodeRequest
 from .hedging import ResetWatch
 from .host_process import ProcessHost, portable
-from .host_socket import SocketHost
 from .hosts import AwaitingHost, Build, Host, InlineHost, ThreadHost
 from .options import Isolation, RunOptions
 from .servers import Servers
@@ -105,6 +104,8 @@ class EnvPool:
         Raises:
             InfrastructureError: creating it failed.
         """
+        if self.servers is not None:
+            return await self._take_remote(self.servers)
         host = self._free.pop() if self._free else await self._open()
         self._lent.add(host)
         return host
@@ -114,19 +115,18 @@ class EnvPool:
         self._lent.discard(host)
         if reusable and not host.busy:
             self._free.append(host)
-            return
-        self._abandoned += 1
-        host.abandon()
-        if self.servers is not None and isinstance(host, SocketHost):
-            self.servers.failed(host.address)
-            for each in [free for free in self._free if isinstance(free, SocketHost) and free.address == host.address]:
-                self._free.remove(each)  # if the server is lost, so are they
-                each.abandon()
+        else:
+            self._abandoned += 1
+            host.abandon()
+        if self.servers is not None:
+            self.servers.returned(host, self._free)
 
     async def discard(self, host: Host) -> None:
         """Take an environment back and close it."""
         self._lent.discard(host)
         await host.close()
+        if self.servers is not None:
+            self.servers.returned(host, self._free)
 
     async def close(self) -> None:
         """Close every environment; one that is still in use is abandoned."""
@@ -146,17 +146,31 @@ class EnvPool:
         if self.isolation == "auto":  # the class that a factory creates is unknown before its first call
             async with self._deciding:
                 await self._decide()
-        self.made += 1
-        if self._abandoned:
-            self._abandoned -= 1
-            event(LOG, "restart", f"starting another {self.env_id} in place of one that failed", {"env": self.env_id})
-        if self.servers is not None:
-            return await self.servers.open(lambda: (*self._free, *self._lent))
+        self._count()
         if self.isolation == "inline":
             return await (AwaitingHost if is_foreign(self.env_id) else InlineHost).open(self.build)
         if self.isolation == "thread":
             return await ThreadHost.open(self.build)
         return await ProcessHost.open(self.build)
+
+    async def _take_remote(self, servers: Servers) -> Host:
+        """Return an idle host, or one on a server that has room; wait until there is one."""
+        async with servers.line:
+            while not self._free:
+                if (host := await servers.open(self._lent)) is not None:
+                    self._count()
+                    self._free.append(host)
+                else:
+                    await servers.change()
+            self._lent.add(self._free[-1])
+            return self._free.pop()
+
+    def _count(self) -> None:
+        """Count another environment."""
+        self.made += 1
+        if self._abandoned:
+            self._abandoned -= 1
+            event(LOG, "restart", f"starting another {self.env_id} in place of one that failed", {"env": self.env_id})
 
     async def _decide(self) -> None:
         if self.isolation != "auto":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from ..envs.remote.address import Address, remote_id, servers_of
+from ..envs.remote.connection import connection_to
 from ..errors import InfrastructureError
 from ..logs import event
 from .host_socket import SocketHost, places_at
@@ -16,7 +19,9 @@ from .hosts import Host
 
 LOG = logging.getLogger(__name__)
 REST = 30.0
-"""Seconds in which a server gets no new host after a failure, as long as another one has a place."""
+"""Seconds in which a server that was lost gets no new host."""
+LOOK = 1.0
+"""Seconds between two looks for a server that is back, while all places are taken."""
 
 
 class Servers:
@@ -33,43 +38,62 @@ class Servers:
     def __init__(self, id: str) -> None:
         self._ids = {remote_id(each)[0]: each for each in servers_of(id)}
         self._places = self._reached()
+        shuffled = random.Random().sample(list(self._ids), len(self._ids))
+        self._ids = {
+            each: self._ids[each] for each in shuffled
+        }  # among equal ones, workers of a cluster choose different
         self._rested: dict[Address, float] = {}
         self._digest: str | None = None
-        self._opening = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self.line = asyncio.Lock()
+        """Held by the pool from the choice of a server until the host counts as taken."""
 
     @property
     def places(self) -> int:
         """Number of episodes that all servers play at a time."""
         return sum(self._places.values())
 
-    async def open(self, hosts: Callable[[], Iterable[Host]]) -> SocketHost:
-        """Return a host on the server that has room, or on the next one where that cannot be reached.
+    async def open(self, hosts: Iterable[Host]) -> SocketHost | None:
+        """Return a host on a server that has room; ``None`` if one of the pool's hosts must come back first.
 
         Args:
-            hosts: function that returns the open hosts of the pool.
+            hosts: open hosts of the pool.
 
         Raises:
-            InfrastructureError: no server can be reached.
+            InfrastructureError: the pool has no host, and no server can be reached.
             UsageError: a server has another version of the environment than the pool's first host.
         """
-        async with self._opening:  # hosts that open at the same time must not learn two digests
-            taken = Counter(host.address for host in hosts() if isinstance(host, SocketHost))
-            problem: InfrastructureError | None = None
-            for address in sorted(self._ids, key=lambda each: self._order(each, taken[each])):
-                try:
-                    host = await SocketHost.open(self._ids[address], self._digest)
-                except InfrastructureError as error:
-                    problem = problem or error
-                    self._rested[address] = time.monotonic()
-                else:
-                    self._digest = host.digest
-                    return host
-            assert problem is not None
+        taken = Counter(host.address for host in hosts if isinstance(host, SocketHost))
+        problem: InfrastructureError | None = None
+        for address in self._with_room(taken) or ([] if taken else list(self._ids)):
+            try:
+                host = await SocketHost.open(self._ids[address], self._digest)
+                self._places.setdefault(address, (await connection_to(address).hello()).capacity)
+            except InfrastructureError as error:
+                problem = problem or error
+                self._rested[address] = time.monotonic()
+            else:
+                self._digest = host.digest
+                return host
+        if problem is not None and not taken:
             raise problem
+        return None
 
-    def failed(self, address: Address) -> None:
-        """Note that an environment on a server has failed; its server may be lost, too."""
-        self._rested[address] = time.monotonic()
+    async def change(self) -> None:
+        """Wait until a host came back, or for ``LOOK`` seconds."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK):
+                await self._changed.wait()
+
+    def returned(self, host: Host, free: list[Host]) -> None:
+        """Note that a host came back; if its server is lost, remove that server's hosts from the free ones."""
+        self._changed.set()
+        if isinstance(host, SocketHost) and host.lost:
+            self._rested[host.address] = time.monotonic()
+            for each in [other for other in free if isinstance(other, SocketHost) and other.address == host.address]:
+                free.remove(each)
+                each.abandon()
 
     def _reached(self) -> dict[Address, int]:
         """Return the places of each server that answers."""
@@ -85,8 +109,11 @@ class Servers:
             event(LOG, "server not reached", f"going on without a server: {problem}", level=logging.WARNING)
         return places
 
-    def _order(self, address: Address, taken: int) -> tuple[bool, bool, float]:
-        """Return the sort key of a server: with room first, then without a recent failure, then by its share taken."""
-        places = self._places.get(address, 0)
-        rests = time.monotonic() - self._rested.get(address, -REST) < REST
-        return taken >= places, rests, taken / max(1, places)
+    def _with_room(self, taken: Counter[Address]) -> list[Address]:
+        """Return the servers with a free place that are not lost, by the share of their places that is taken."""
+        room = [each for each in self._ids if taken[each] < self._places.get(each, 1) and not self._rests(each)]
+        used = {each: max(taken[each], connection_to(each).load) for each in room}  # others' episodes and forks, too
+        return sorted(room, key=lambda each: used[each] / self._places.get(each, 1))
+
+    def _rests(self, address: Address) -> bool:
+        return time.monotonic() - self._rested.get(address, -REST) < REST

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any, Self
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -19,7 +20,7 @@ KEPT_ALIVE = 600
 GRACE = 0.2
 """Seconds after which a server that closes drops the connections that are still open."""
 UNREAD = 30.0
-"""Seconds that a client has to read an answer that is waiting for it."""
+"""Seconds in which a client must read a part of an answer that waits for it."""
 ROUNDS = 100
 """Rounds of the event loop in which answers end whose connection was dropped."""
 
@@ -54,7 +55,7 @@ class _Quiet(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """Uvicorn's HTTP connection, which is dropped if its client stops reading; uvicorn keeps its answer for ever."""
+    """Uvicorn's HTTP connection, dropped if its client stops reading or writing; uvicorn itself would keep it."""
 
     def __init__(self, *args: Any, unread: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -63,11 +64,32 @@ class _Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._dropping = self.loop.call_later(self._unread, self.transport.abort)
+        self._watch(self.transport.get_write_buffer_size())
+
+    def _watch(self, waiting: int) -> None:
+        """Drop the connection unless fewer than ``waiting`` bytes wait in a while."""
+        self._dropping = self.loop.call_later(self._unread, self._drop_or_watch, waiting)
+
+    def _drop_or_watch(self, waiting: int) -> None:
+        now = self.transport.get_write_buffer_size()
+        if now < waiting:
+            self._watch(now)
+        else:
+            self.transport.abort()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._read()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:  # the answer came first, as a refusal does
+            self._dropping = self.loop.call_later(self._unread, self._drop_halfway)
+
+    def _drop_halfway(self) -> None:
+        """Drop a connection on which the rest of a request never came; it would count as the next one's body."""
+        if self.conn.their_state is h11.SEND_BODY:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -98,7 +120,7 @@ class LoopServer:
             app: ASGI application.
             host: address to listen on.
             port: port to listen on; 0 picks a free one.
-            unread: seconds that a client has to read an answer; beyond them its connection is dropped.
+            unread: seconds without a read by a client for which an answer waits; then its connection is dropped.
             settings: further settings of uvicorn, such as those of WebSockets, which are off by default.
 
         Raises:

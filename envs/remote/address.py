@@ -146,9 +146,15 @@ def remote_id(id: str) -> tuple[Address, str]:
 
 
 def servers_of(id: str) -> tuple[str, ...]:
-    """Return the id on each server of ``turnwise://host:port,host:port/ID``."""
+    """Return the id on each server of ``turnwise://host:port,host:port/ID``.
+
+    Raises:
+        UsageError: a place in the list is empty, or has a space.
+    """
     scheme, separator, rest = id.partition("://")
     places, slash, env = rest.partition("/")
+    if "," in places and not all(place and place == place.strip() for place in places.split(",")):
+        raise UsageError(f"{id!r} has an empty place or a space in its list of servers: write {scheme}://a:1,b:2/ID")
     return tuple(f"{scheme}{separator}{place}{slash}{env}" for place in dict.fromkeys(places.split(",")))
 
 

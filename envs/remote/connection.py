@@ -1,7 +1,6 @@
 """One WebSocket to an environment server: it carries any number of episodes, and survives a broken socket.
 
-Every request can be repeated without acting twice, so a request without an answer is simply sent again: after a new
-connection, and after ``RESEND`` seconds on the same one.
+No request acts twice, so one without an answer is sent again: on a new connection, and after ``RESEND`` seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import contextlib
 import itertools
 import weakref
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -100,7 +99,12 @@ class Connection:
     @property
     def load(self) -> int:
         """Number of episodes that the server announced last."""
-        return self._state.hello.load if self._state.hello is not None else 0
+        return self._state.hello.load if self._state.hello else 0
+
+    @property
+    def lost(self) -> bool:
+        """Whether the last socket broke while something needed it, and none has replaced it."""
+        return self._state.lost is not None
 
     async def ask(self, verb: Verb, data: Mapping[str, Any], episode: str | None = None) -> dict[str, Any]:
         """Send a request, as often as necessary, and return the data of its answer.
@@ -295,10 +299,8 @@ class Connection:
 
     def _received(self, frame: Mapping[str, Any]) -> None:
         if frame.get("event") == "heartbeat":
-            hello = self._state.hello
-            if hello is not None:
-                load = int(frame["data"]["load"])
-                self._state.hello = Hello(**{n: getattr(hello, n) for n in Hello.__dataclass_fields__} | {"load": load})
+            if (hello := self._state.hello) is not None:
+                self._state.hello = replace(hello, load=int(frame["data"]["load"]))
             return
         self._state.lost, self._state.pause = None, 0.0
         id = frame.get("id")

@@ -58,8 +58,13 @@ class RemoteEpisode:
 
     @property
     def address(self) -> Address:
-        """Its server."""
+        """The address of its server."""
         return self._connection.address
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection to its server is broken."""
+        return self._connection.lost
 
     async def reset(self, task: TaskSpec, wait: float) -> tuple[Reset, tuple[Tool, ...]]:
         """Start an episode, and wait up to ``wait`` seconds for a place on the server."""

@@ -11,14 +11,19 @@ import asyncio
 import contextlib
 import hmac
 import itertools
+import socket
 import struct
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
+
+from ...errors import InfrastructureError
 
 HEADER = struct.Struct("!QQ")
 """Number and size of a message."""
 LONGEST_KEY = 1 << 8
 """Maximum bytes of the first message, whose sender is not known yet."""
+KEPT_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
+"""Options by which the system drops a connection whose other side is silent. Nothing is sent while one plays."""
 OPENING = 30.0
 """Seconds for the driver to connect."""
 
@@ -39,6 +44,11 @@ class _Messages(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        link = transport.get_extra_info("socket")
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEPT_ALIVE.items():
+            if option := getattr(socket, name, None):  # not on every system
+                link.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer
@@ -93,11 +103,18 @@ class LeaseChannel(_Messages):
             on_lost: called when the connection breaks.
 
         Raises:
-            OSError: the worker cannot be reached.
+            InfrastructureError: the worker cannot be reached.
         """
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(OPENING):
-            _, channel = await loop.create_connection(lambda: cls(on_lost), *address)
+        try:
+            async with asyncio.timeout(OPENING):
+                _, channel = await loop.create_connection(lambda: cls(on_lost), *address)
+        except OSError as error:
+            why = str(error) or f"no answer in {OPENING:g} s"
+            raise InfrastructureError(
+                f"the driver cannot reach port {address[1]} of a worker at {address[0]} ({why}); the nodes must let it "
+                "connect to any port"
+            ) from None
         channel.send(0, key.encode())
         return channel
 
@@ -206,4 +223,7 @@ class _WorkersEnd(_Messages):
 
     def _ended(self, number: int, task: asyncio.Task[bytes]) -> None:
         del self._tasks[number]
-        self.send(number, b"" if task.cancelled() else task.result())
+        if not task.cancelled() and task.exception() is not None:
+            self.transport.abort()  # without an answer the driver would wait; so it counts the worker as lost
+        else:
+            self.send(number, b"" if task.cancelled() else task.result())

@@ -96,10 +96,9 @@ class Episodes(EpisodeTable):
         return task
 
     async def step_once(self, episode: ServedEpisode, key: Any, action: Action) -> dict[str, Any]:
-        """Take the next turn, or return its answer again if the last request had this key; ``None`` is no key."""
-        repeated = key is not None and key == episode.request
-        step = self.start_step(episode, episode.turn - repeated, action)
-        episode.request = key
+        """Take the next turn, or return its answer again if the last request had this key; see ``repeats``."""
+        step = self.start_step(episode, episode.turn - episode.repeats(key), action)
+        episode.named(key)
         return await shared(step)
 
     async def next_step(self, episode: ServedEpisode, action: Action) -> dict[str, Any]:

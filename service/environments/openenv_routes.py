@@ -105,7 +105,7 @@ class OpenEnvRoutes:
                     code="conflict",
                 )
             episode = self._episodes.find(client.name, body["episode_id"], self)
-            key = None if body.get("request_id") is None else of(body["request_id"], str, "request_id")
+            key = of(body.get("request_id") or "", str, "request_id") or None
             action = of(body.get("action"), dict, "action")
             answer = await openenv.stepped(self._episodes, episode, action, "", key)
             if answer["done"] and key is None:  # with a key, the client may ask again

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...errors import RequestError
 from ...rollouts.hosts import Host
 from ...tasks.spec import TaskSpec
 from .calls import now
@@ -51,6 +52,8 @@ class ServedEpisode:
     """The last turn, a digest of its action, and its answer."""
     request: str | None = None
     """Key that the client gave the request of the last turn, if its protocol has such keys."""
+    requests: set[str] = field(default_factory=set)
+    """All such keys of the episode."""
     forks: dict[str, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
     calls: set[asyncio.Future[Any]] = field(default_factory=set)
     queued: int = 0
@@ -58,6 +61,24 @@ class ServedEpisode:
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failed: str = ""
     """Reason for which the server gave up the environment."""
+
+    def repeats(self, key: Any) -> bool:
+        """Return whether the last request had this key. Only a text with characters counts as one.
+
+        Raises:
+            RequestError: an earlier request had it.
+        """
+        if not isinstance(key, str) or key not in self.requests:
+            return False
+        if key != self.request:
+            raise RequestError(f"the request {key:.60} took an earlier turn", code="conflict")
+        return True
+
+    def named(self, key: Any) -> None:
+        """Note the key of the request that took the last turn."""
+        self.request = key if isinstance(key, str) and key else None
+        if self.request is not None:
+            self.requests.add(self.request)
 
     def touch(self, connection: object | None = None) -> None:
         """Note that its client was here, or work for it ended; a connection is now the client's."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -111,6 +113,12 @@ def test_a_store_becomes_one_commit_that_datasets_can_read(
     assert 'load_dataset("me/mazes"' in card
 
 
+def test_it_runs_in_a_process_that_has_loaded_nothing_of_the_hub(episodes: str) -> None:
+    words = [sys.executable, "-m", "turnwise", "push", episodes, "me/mazes", "--dry-run"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, "nothing was sent" in ran.stderr) == (0, True), ran.stderr
+
+
 def test_a_dry_run_sends_nothing_and_needs_no_token(
     run: Run, hub: type[Hub], episodes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,5 +143,6 @@ def test_what_goes_wrong_is_one_line_and_commits_nothing(
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     run("push", episodes, "me/mazes").refused("refuses to write me/mazes (HTTP 401)")
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    assert "cannot reach the Hub" in run("push", episodes, "me/mazes").err
+    assert "sending to the Hub failed" in run("push", episodes, "me/mazes").err
+    run("push", episodes, "mazes").refused("write OWNER/mazes")
     assert hub.commits == []

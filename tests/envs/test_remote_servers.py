@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections import Counter
@@ -15,6 +16,7 @@ from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.envs.messages import Action
 from turnwise.envs.remote.address import Address, token_variable
 from turnwise.errors import InfrastructureError, UsageError
+from turnwise.rollouts.host_socket import SocketHost
 from turnwise.rollouts.pool import EnvPool
 
 from ..service.environment_servers import ID, LOOP, OTHER, TOKEN, Tally, serving, task
@@ -40,10 +42,10 @@ def unused() -> Iterator[str]:
 
 
 class Adds:
-    """An agent that adds twice and ends; ``before`` is called with the number of actions so far."""
+    """An agent that adds twice and ends, each after some seconds; ``before`` gets the number of actions so far."""
 
-    def __init__(self, before: Any = lambda acted: None) -> None:
-        self.before, self.acted = before, 0
+    def __init__(self, before: Any = lambda acted: None, seconds: float = 0.0) -> None:
+        self.before, self.seconds, self.acted = before, seconds, 0
 
     def start(self, context: EpisodeContext) -> Any:
         return _Adds(self)
@@ -57,6 +59,7 @@ class _Adds:
         self.agent.before(self.agent.acted)
         self.agent.acted += 1
         self.turn += 1
+        await asyncio.sleep(self.agent.seconds)
         return Decision(Action("end" if self.turn == 3 else "add"))
 
 
@@ -94,6 +97,32 @@ def test_a_lost_server_loses_no_task() -> None:
     assert all(episode.score is not None and episode.score.success for episode in episodes), (
         "what was lost is played again, not scored"
     )
+
+
+def test_what_a_lost_server_played_waits_for_places_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three places of four are lost; nothing asks the full server, whose own queue would refuse it in the end."""
+    monkeypatch.setattr("turnwise.rollouts.host_socket.WAIT", 0.0)
+    with serving(capacity=1, reattach=0.3) as stays, serving(capacity=3, reattach=0.3) as goes:
+
+        def stop(acted: int) -> None:
+            if acted == 5:
+                LOOP.wait(goes.aclose(), 60)
+
+        tasks = [task(seed) for seed in range(12)]
+        agent = Adds(stop, seconds=0.2)
+        episodes = list(tw.run(at(stays, goes), agent, tasks, concurrency=4, retries=2, backoff=0.05))
+    assert [episode.outcome for episode in episodes] == ["completed"] * 12
+
+
+async def test_a_failed_environment_does_not_count_against_a_healthy_server() -> None:
+    with serving(capacity=4) as one, serving(capacity=4) as other:
+        pool = await asyncio.to_thread(EnvPool.of, at(one, other))
+        pool.give(await pool.take(), reusable=False)
+        hosts = [await pool.take() for _ in range(4)]
+        assert set(Counter(host.address for host in hosts if isinstance(host, SocketHost)).values()) == {2}
+        for host in hosts:
+            pool.give(host, reusable=True)
+        await pool.close()
 
 
 def test_a_server_that_does_not_answer_is_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -135,7 +164,8 @@ def test_each_server_gets_its_own_token(monkeypatch: pytest.MonkeyPatch) -> None
     ("url", "says"),
     [
         ("turnwise://a:1,b/x/Y-v0", "names no port"),
-        ("turnwise://a:1,/x/Y-v0", "not the address of a server"),
+        ("turnwise://a:1,/x/Y-v0", "empty place"),
+        ("turnwise://a:1, b:2/x/Y-v0", "a space"),
         ("turnwise://a:1,b:2", "names a server, but no environment"),
         ("openenv://a:1,b:2", "several servers"),
         ("nemo://a:1,b:2", "several servers"),

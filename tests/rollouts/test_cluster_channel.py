@@ -9,9 +9,14 @@ from typing import Any
 
 import pytest
 
+from turnwise.errors import InfrastructureError
 from turnwise.rollouts.cluster.lease_channel import HEADER, LONGEST_KEY, LeaseChannel, LeaseServer, WorkerLostError
 
 HOST = "127.0.0.1"
+
+
+class Panic(BaseException):
+    """A panic of a library in Rust: not an ``Exception``."""
 
 
 class Player:
@@ -30,6 +35,8 @@ class Player:
         try:
             if lease.startswith(b"slow"):
                 await self.go.wait()
+            if lease == b"panic":
+                raise Panic
         except asyncio.CancelledError:
             await asyncio.sleep(0)  # closing an environment takes a moment
             self.canceled.append(lease)
@@ -110,6 +117,21 @@ async def test_a_cancellation_beside_the_answer_waits_for_no_second_one(player: 
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(10):
             await task
+
+
+async def test_a_lease_that_ends_without_an_answer_counts_its_worker_as_lost(
+    player: Player, channel: LeaseChannel
+) -> None:
+    channel._on_lost = channel.close
+    with pytest.raises(WorkerLostError, match="its connection broke"):
+        await asyncio.wait_for(channel.play(b"panic"), 20)
+
+
+async def test_a_worker_that_cannot_be_reached_is_named_with_its_port(player: Player) -> None:
+    port = await player.server.open(HOST, "key")
+    await player.server.close()
+    with pytest.raises(InfrastructureError, match=f"cannot reach port {port} of a worker at {HOST}"):
+        await LeaseChannel.open((HOST, port), "key", player.lost.append)
 
 
 async def test_a_worker_that_dies_is_known_before_its_leases_are_lost(player: Player, channel: LeaseChannel) -> None:
