@@ -200,8 +200,7 @@ class EpisodeRun:
     async def _resumed(self, host: Host) -> tuple[EpisodeState, Decision | None] | None:
         """Return the state in which the last attempt failed, reached by its actions, and the unanswered action, if any.
 
-        Return ``None`` if the attempt cannot continue or the environment answers differently; the episode then
-        restarts.
+        Return ``None`` if the attempt cannot continue, or the environment answers differently and all restarts.
         """
         if self._asked is None:
             return None
