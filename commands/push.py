@@ -20,7 +20,7 @@ from .terminal import remark
 CARD = "README.md"
 DATA = "data"
 """Folder of the dataset that holds the parts."""
-COLUMNS = ["env_id", "outcome", "success", "total_reward"]
+COLUMNS = ["env_id", "success", "total_reward"]
 
 
 def push(

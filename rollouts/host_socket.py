@@ -7,7 +7,7 @@ import contextlib
 from typing import Any, Self
 
 from ..envs.remote.address import Address, remote_id
-from ..envs.remote.connection import connection_to
+from ..envs.remote.connection import Connection, connection_to
 from ..envs.remote.env import LOOP
 from ..envs.remote.episode import RemoteEpisode
 from .hosts import CLOSING_GRACE, Host
@@ -47,14 +47,9 @@ class SocketHost(Host):
         return self._remote.digest
 
     @property
-    def address(self) -> Address:
-        """The address of its server."""
-        return self._remote.address
-
-    @property
-    def lost(self) -> bool:
-        """Whether the connection to its server is broken."""
-        return self._remote.lost
+    def connection(self) -> Connection:
+        """The connection to its server."""
+        return self._remote.connection
 
     async def fork(self) -> SocketHost:
         return self._alike(SocketHost(await self._do("fork")))

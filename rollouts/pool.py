@@ -157,13 +157,14 @@ class EnvPool:
         """Return an idle host, or one on a server that has room; wait until there is one."""
         async with servers.line:
             while not self._free:
-                if (host := await servers.open(self._lent)) is not None:
+                if (opened := await servers.open(self._lent)) is not None:
                     self._count()
-                    self._free.append(host)
+                    self._free.append(opened)
                 else:
                     await servers.change()
-            self._lent.add(self._free[-1])
-            return self._free.pop()
+            host = self._free.pop()
+            self._lent.add(host)
+            return host
 
     def _count(self) -> None:
         """Count another environment."""

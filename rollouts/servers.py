@@ -63,7 +63,7 @@ class Servers:
             InfrastructureError: the pool has no host, and no server can be reached.
             UsageError: a server has another version of the environment than the pool's first host.
         """
-        taken = Counter(host.address for host in hosts if isinstance(host, SocketHost))
+        taken = Counter(host.connection.address for host in hosts if isinstance(host, SocketHost))
         problem: InfrastructureError | None = None
         for address in self._with_room(taken) or ([] if taken else list(self._ids)):
             try:
@@ -89,11 +89,12 @@ class Servers:
     def returned(self, host: Host, free: list[Host]) -> None:
         """Note that a host came back; if its server is lost, remove that server's hosts from the free ones."""
         self._changed.set()
-        if isinstance(host, SocketHost) and host.lost:
-            self._rested[host.address] = time.monotonic()
-            for each in [other for other in free if isinstance(other, SocketHost) and other.address == host.address]:
-                free.remove(each)
-                each.abandon()
+        if isinstance(host, SocketHost) and host.connection.lost:
+            self._rested[host.connection.address] = time.monotonic()
+            for each in [other for other in free if isinstance(other, SocketHost)]:
+                if each.connection is host.connection:
+                    free.remove(each)
+                    each.abandon()
 
     def _reached(self) -> dict[Address, int]:
         """Return the places of each server that answers."""

@@ -28,13 +28,15 @@ async def read_json(request: Request, limit: int) -> Any:
     Raises:
         RequestError: the body is longer than ``limit`` bytes, is not JSON that the server accepts, or stops halfway.
     """
-    body, parts = bytearray(), aiter(request.stream())
+    body, loop = bytearray(), asyncio.get_running_loop()
     try:
-        while (part := await asyncio.wait_for(anext(parts, None), SILENT)) is not None:
-            body += part
-            if len(body) > limit:
-                problem = f"the body is larger than the limit of {limit} bytes"
-                raise RequestError(problem, status=413, code="body_too_large")
+        async with asyncio.timeout(SILENT) as silence:
+            async for chunk in request.stream():
+                silence.reschedule(loop.time() + SILENT)
+                body += chunk
+                if len(body) > limit:
+                    problem = f"the body is larger than the limit of {limit} bytes"
+                    raise RequestError(problem, status=413, code="body_too_large")
     except TimeoutError:
         problem = f"the body stopped after {len(body)} bytes, for {SILENT:g} seconds"
         raise RequestError(problem, status=408, code="body_too_slow") from None

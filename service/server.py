@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from ..errors import UsageError
 
@@ -84,11 +84,11 @@ class _Connection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:  # the answer came first, as a refusal does
-            self._dropping = self.loop.call_later(self._unread, self._drop_halfway)
+            self.loop.call_later(self._unread, self._drop_halfway, self.cycle)
 
-    def _drop_halfway(self) -> None:
+    def _drop_halfway(self, cycle: RequestResponseCycle) -> None:
         """Drop a connection on which the rest of a request never came; it would count as the next one's body."""
-        if self.conn.their_state is h11.SEND_BODY:
+        if self.cycle is cycle and self.conn.their_state is h11.SEND_BODY:
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

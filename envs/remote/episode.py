@@ -29,7 +29,7 @@ class RemoteEpisode:
     """
 
     def __init__(self, connection: Connection, env: str, digest: str) -> None:
-        self._connection, self.env, self.digest = connection, env, digest
+        self.connection, self.env, self.digest = connection, env, digest
         self._episode: str | None = None
         self._turn = 0
 
@@ -56,47 +56,37 @@ class RemoteEpisode:
             )
         return cls(connection, env, digest)
 
-    @property
-    def address(self) -> Address:
-        """The address of its server."""
-        return self._connection.address
-
-    @property
-    def lost(self) -> bool:
-        """Whether the connection to its server is broken."""
-        return self._connection.lost
-
     async def reset(self, task: TaskSpec, wait: float) -> tuple[Reset, tuple[Tool, ...]]:
         """Start an episode, and wait up to ``wait`` seconds for a place on the server."""
         await self.close()
         episode = self._begin(secrets.token_hex(16), 0)
         data = {"env": self.env, "digest": self.digest, "task": task.to_json(), "wait": wait}
-        return reset_from_json(await self._connection.ask("reset", data, episode))
+        return reset_from_json(await self.connection.ask("reset", data, episode))
 
     async def step(self, action: Action) -> Stepped:
         """Take one action. One that is larger than a frame, or no JSON, counts as one that cannot be read."""
         turn, self._turn = self._turn, self._turn + 1
         try:
-            answer = await self._connection.ask("step", _step(turn, sendable(action)), self._episode)
+            answer = await self.connection.ask("step", _step(turn, sendable(action)), self._episode)
         except RequestError as error:
             unread = Action(problem=f"Your action is too long: {error}.")
-            answer = await self._connection.ask("step", _step(turn, unread), self._episode)
+            answer = await self.connection.ask("step", _step(turn, unread), self._episode)
         return stepped_from_json(answer)
 
     async def oracle(self) -> Action:
         """Return the environment's own best next action, which needs the operator's key."""
-        return action_from_json((await self._connection.ask("oracle", {}, self._episode))["action"])
+        return action_from_json((await self.connection.ask("oracle", {}, self._episode))["action"])
 
     async def random(self, seed: int) -> Action:
         """Return an action of an agent that knows only the rules."""
-        return action_from_json((await self._connection.ask("random", {"seed": seed}, self._episode))["action"])
+        return action_from_json((await self.connection.ask("random", {"seed": seed}, self._episode))["action"])
 
     async def fork(self) -> RemoteEpisode:
         """Return an independent episode in the same state; it needs a place of its own."""
-        made = RemoteEpisode(self._connection, self.env, self.digest)
+        made = RemoteEpisode(self.connection, self.env, self.digest)
         episode = made._begin(secrets.token_hex(16), self._turn)
         try:
-            await self._connection.ask("fork", {"as": episode}, self._episode)
+            await self.connection.ask("fork", {"as": episode}, self._episode)
         except BaseException:
             made._leave()
             raise
@@ -105,17 +95,17 @@ class RemoteEpisode:
     async def close(self) -> None:
         """End the episode, if there is one."""
         if (episode := self._leave()) is not None:
-            await self._connection.ask("close", {}, episode)
+            await self.connection.ask("close", {}, episode)
 
     def _begin(self, episode: str, turn: int) -> str:
         self._episode, self._turn = episode, turn
-        self._connection.keep(episode)
+        self.connection.keep(episode)
         return episode
 
     def _leave(self) -> str | None:
         episode, self._episode = self._episode, None
         if episode is not None:
-            self._connection.forget(episode)
+            self.connection.forget(episode)
         return episode
 
 

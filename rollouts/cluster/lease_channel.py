@@ -13,6 +13,7 @@ import hmac
 import itertools
 import socket
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
@@ -32,7 +33,7 @@ class WorkerLostError(Exception):
     """A worker died; what it was playing is to be played by another."""
 
 
-class _Messages(asyncio.Protocol):
+class _Messages(asyncio.Protocol, ABC):
     """One end of a connection."""
 
     transport: asyncio.Transport
@@ -73,9 +74,9 @@ class _Messages(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.write(HEADER.pack(number, len(message)) + message)
 
+    @abstractmethod
     def received(self, number: int, message: bytes) -> None:
         """Handle a message."""
-        raise NotImplementedError
 
 
 class LeaseChannel(_Messages):

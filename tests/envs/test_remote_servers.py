@@ -119,7 +119,7 @@ async def test_a_failed_environment_does_not_count_against_a_healthy_server() ->
         pool = await asyncio.to_thread(EnvPool.of, at(one, other))
         pool.give(await pool.take(), reusable=False)
         hosts = [await pool.take() for _ in range(4)]
-        assert set(Counter(host.address for host in hosts if isinstance(host, SocketHost)).values()) == {2}
+        assert set(Counter(host.connection.address for host in hosts if isinstance(host, SocketHost)).values()) == {2}
         for host in hosts:
             pool.give(host, reusable=True)
         await pool.close()

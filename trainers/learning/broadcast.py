@@ -18,7 +18,7 @@ LONG = 32
 
 
 class _Writer(pickle.Pickler):
-    """Pickles a value without its large tensors, which it collects; one that stands in several places, once."""
+    """Pickles a value without its large tensors, which it collects, each once."""
 
     def __init__(self, file: BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
