@@ -3,7 +3,8 @@
 A request is in a file in memory, descriptor 3, and its answer in another, descriptor 4. Lines on two pipes, 5 and 6,
 announce them, each with a line break before and after it. So an incomplete line damages no other, and the runner never
 has to wait. Each request contains a secret word that is new in every run. A process left over from an earlier run does
-not know the word, so its requests are ignored.
+not know the word, so its requests are ignored. It can still write into the files, and so damage what its own session
+asks and hears.
 """
 
 from __future__ import annotations
