@@ -30,7 +30,7 @@ Answers = Mapping[Kind, Answer]
 BATCHES = 1e-5
 """Largest difference of two answers of the same 32-bit weights in different batches."""
 NEAR, FAR = 100, 0.5
-"""Bounds of the tail of a gap, in limits and in nats, up to which the cause is kernels or precision, not weights."""
+"""Bounds of a gap, its mean and its tail, in limits and in nats, up to which its cause is kernels or precision."""
 APART = 3
 """How many times as far the questions that are wrong must be off as the others, or the pattern may be noise."""
 
@@ -223,14 +223,14 @@ def _whole(now: Answers, last: Answers, worst: Gap, noise: Noise, against: str) 
     if Kind.BARE in now and alike(now[Kind.WARM], now[Kind.BARE], noise):
         return Diagnosis(Cause.ADAPTER_DROPPED, f"it answers exactly as without the adapter; {against}", stops=gross)
     others = [answer for answer in greedy if not answer.chosen(near)]
-    swapped = [answer for answer in others if abs(answer.theirs[0] - answer.best[0]) <= limit.p99]
-    if swapped and len(swapped) == len(others):
+    swapped = [answer for answer in others if abs(answer.theirs[0] - answer.best[0]) <= max(near, 1e-2)]
+    if len(swapped) == len(others) >= min(2, len(greedy)) > 0:  # one alone can be a coincidence of other weights
         return Diagnosis(
             Cause.RETOKENIZED,
             f"it gives the trainer's log-probability of the likeliest id, {swapped[0].theirs[0]:.4g}, beside another "
             f"id, {swapped[0].ids[0]}; {against}",
         )
-    if worst.p99 <= max(min(NEAR * limit.p99, FAR), 2 * limit.p99):
+    if _near(worst.p99, limit.p99) and _near(worst.mean, limit.mean):
         return Diagnosis(Cause.NUMERICS, against)
     if not others:
         return Diagnosis(Cause.LOGPROBS, f"it picks the ids that the trainer would; {against}")
@@ -239,6 +239,11 @@ def _whole(now: Answers, last: Answers, worst: Gap, noise: Noise, against: str) 
         what = f"it answers exactly as it did before the update; {against}"
         return Diagnosis(Cause.NOT_APPLIED, what, stops=gross)
     return Diagnosis(Cause.OTHER_WEIGHTS, against, stops=gross)
+
+
+def _near(gap: float, limit: float) -> bool:
+    """Whether a gap is so little beyond its limit that kernels or precision explain it, and no weights."""
+    return gap <= max(min(NEAR * limit, FAR), 2 * limit)
 
 
 def still(now: Answers, last: Answers, noise: Noise) -> str:

@@ -67,3 +67,47 @@ def test_certain_answers_do_not_prove_that_a_prompt_was_read(mine: float, untemp
     found = diagnose(now, again, None, version=1, noise=noise_of_16_bits())
     assert found is not None
     assert found.cause is cause
+
+
+def noisy_tail() -> Noise:
+    """The noise of 28 layers on a machine without instructions for 16 bits: a tail of 0.18, and a limit of 0.73."""
+    noise = Noise(IN_16_BITS)
+    noise.calibrate([0.02, 0.03, 0.18, -0.18] * 8)
+    return noise
+
+
+@pytest.mark.parametrize(("gap", "cause"), [(0.45, Cause.NUMERICS), (-0.45, Cause.NUMERICS), (0.7, Cause.LOGPROBS)])
+def test_precision_explains_no_large_mean_however_long_the_tail_of_the_noise(gap: float, cause: Cause) -> None:
+    now, again = (answers(-1.0, dict.fromkeys(Kind, gap), seed, name=seed) for seed in (2, 3))
+    found = diagnose(now, again, None, version=1, noise=noisy_tail())
+    assert found is not None
+    assert (found.cause, found.stops) == (cause, False)
+
+
+def other_id(answer: Answer, near: float) -> Answer:
+    """The answer with another first id, whose number is near that of the likeliest one; the trainer's is far from it."""
+    best = tuple(theirs + near for theirs in answer.theirs)
+    return replace(answer, mine=tuple(theirs - 2.0 for theirs in answer.theirs), best=best)
+
+
+@pytest.mark.parametrize(
+    ("swapped", "near", "cause"),
+    [
+        ([Kind.WARM, Kind.FRESH, Kind.PLAIN], 0.0, Cause.RETOKENIZED),
+        ([Kind.WARM, Kind.FRESH], 0.1, Cause.RETOKENIZED),
+        ([Kind.PLAIN], 0.0, Cause.OTHER_WEIGHTS),
+        ([Kind.WARM, Kind.FRESH, Kind.PLAIN], 0.5, Cause.OTHER_WEIGHTS),
+    ],
+)
+def test_other_ids_beside_the_numbers_of_the_likeliest_are_retokenized(
+    swapped: list[Kind], near: float, cause: Cause
+) -> None:
+    """One such answer, or numbers that are only roughly those, come of other weights, too."""
+
+    def told(seed: int) -> dict[Kind, Answer]:
+        given = answers(-1.0, dict.fromkeys(Kind, 2.0), seed, name=seed)
+        return {kind: other_id(answer, near) if kind in swapped else answer for kind, answer in given.items()}
+
+    found = diagnose(told(2), told(3), None, version=1, noise=noisy_tail())
+    assert found is not None
+    assert found.cause is cause
