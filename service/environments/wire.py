@@ -15,6 +15,7 @@ from websockets.protocol import State
 from ...envs.remote.connection import GONE
 from ...envs.remote.frames import encode
 from ...errors import RequestError
+from .pace import Rate
 from .settings import ServeConfig
 
 ABORT = "turnwise.abort"
@@ -74,18 +75,14 @@ class Budget:
     """
 
     def __init__(self, config: ServeConfig) -> None:
-        self._number, self._bytes, self._rate = config.pending, 4 * config.frame, config.rate
+        self._number, self._bytes, self._rate = config.pending, 4 * config.frame, Rate(config.rate)
         self._apart_number, self._apart_bytes = self._number, self._bytes
-        self._tokens, self._at = config.rate, _now()
         self._given = asyncio.Event()
 
     async def take(self, size: int) -> None:
         """Wait until a request of ``size`` bytes fits."""
-        now = _now()
-        self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate) - 1
-        self._at = now
-        if self._tokens < 0:
-            await asyncio.sleep(-self._tokens / self._rate)
+        if wait := self._rate.take():
+            await asyncio.sleep(wait)
         while self._number <= 0 or self._bytes < size:
             self._given.clear()
             await self._given.wait()
@@ -198,7 +195,3 @@ class Wire:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(1.0):
                     await self._socket.close(code, reason)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
