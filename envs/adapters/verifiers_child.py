@@ -156,7 +156,10 @@ class Player:
         try:
             episode = await self.env.run_episode(task, self.context, on_trace=minted)
             event = _ended(rollout.traces, episode)
-        except Exception as error:
+        except (
+            Exception,
+            asyncio.CancelledError,
+        ) as error:  # a call may wait for an event of a rollout that is stopped
             event = {"failed": f"{type(error).__name__}: {error}"}
         rollout.events.put_nowait(event)
 

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import itertools
 import json
 import os
-import shutil
-import signal
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
 from ...loop_thread import LoopThread
 
 LOOP = LoopThread("turnwise-verifiers", "environments of verifiers")
 PROGRAM = Path(__file__).with_name("verifiers_child.py")
-GRACE = 10.0
-"""Seconds in which a process may end itself before it is killed."""
 LONGEST_LINE = 1 << 28
 """Maximum number of bytes of an answer."""
+OURS = ("PYTHONPATH", "PYTHONHOME")
+"""Variables that are about this Python."""
 LAST_BYTES = 2000
 """Bytes at the end of standard error that an error quotes from."""
 _running: dict[tuple[int, str], asyncio.Future[VerifiersProcess]] = {}
 
 
 class VerifiersProcess:
-    """The process of one taskset with its settings; it takes any number of calls at a time."""
+    """The process of one taskset with its settings; it takes any number of calls at a time.
+
+    It ends when its standard input closes, at the latest with this process, after verifiers has cleaned up.
+    """
 
     description: dict[str, Any]
     """How the process describes the taskset."""
@@ -37,29 +37,35 @@ class VerifiersProcess:
     def __init__(self) -> None:
         self.numbers = itertools.count()
         self.lives = True
-        self._owner, self._calls = os.getpid(), itertools.count()
+        self._calls = itertools.count()
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
 
-    async def start(self, python: str, opening: dict[str, Any]) -> None:
-        """Start it, and load the taskset."""
-        path = os.pathsep.join((str(Path(python).parent), os.environ.get("PATH", "")))  # harnesses run uv
-        self._folder = Path(tempfile.mkdtemp(prefix="turnwise-verifiers-"))
-        atexit.register(self.stop)
-        with (self._folder / "stderr").open("wb") as errors:
-            try:
-                self._process = await asyncio.create_subprocess_exec(
-                    *(python, "-P", str(PROGRAM)),
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=errors,
-                    env={**os.environ, "PATH": path},
-                    limit=LONGEST_LINE,
-                    start_new_session=True,  # Ctrl-C is for this process
-                )
-            except OSError as error:
-                raise UsageError(f"cannot run {python} for verifiers: {error.strerror}") from None
+    async def start(self, python: str, folder: str | None, opening: dict[str, Any]) -> None:
+        """Start it, and load the taskset; ``folder`` has tasksets that are not installed."""
+        variables = {name: value for name, value in os.environ.items() if name not in OURS}
+        variables["PATH"] = os.pathsep.join((str(Path(python).parent), variables.get("PATH", "")))  # harnesses run uv
+        if folder is not None:
+            variables["PYTHONPATH"] = folder
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(python, "-P", str(PROGRAM)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=self._errors,
+                env=variables,
+                limit=LONGEST_LINE,
+                start_new_session=True,  # Ctrl-C is for this process
+            )
+        except OSError as error:
+            raise UsageError(f"cannot run {python} for verifiers: {error.strerror}") from None
         self._reader = asyncio.create_task(self._read())
-        self.description = await self.ask("open", **opening)
+        try:
+            self.description = await self.ask("open", **opening)
+        except BaseException:
+            self.lives = False
+            cast(asyncio.StreamWriter, self._process.stdin).close()
+            raise
 
     async def ask(self, verb: str, **arguments: Any) -> Any:
         """Call a method of the player.
@@ -73,9 +79,9 @@ class VerifiersProcess:
             raise EnvironmentDiedError("the process of verifiers has died; reset starts a new one")
         number = next(self._calls)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # the reader reports it
-            self._process.stdin.write(json.dumps([number, verb, arguments]).encode() + b"\n")
+            line = json.dumps([number, verb, arguments]).encode() + b"\n"
+            cast(asyncio.StreamWriter, self._process.stdin).write(line)
         try:
             got = await answer
         finally:
@@ -86,46 +92,33 @@ class VerifiersProcess:
             raise EnvironmentFailedError(got["failed"])
         return got["value"]
 
-    def stop(self) -> None:
-        """End the process with all that it started."""
-        if self.lives and self._owner == os.getpid():
-            self.lives = False
-            with contextlib.suppress(ProcessLookupError, AttributeError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            shutil.rmtree(self._folder, ignore_errors=True)
-
     async def _read(self) -> None:
-        assert self._process.stdout is not None
+        answers = cast(asyncio.StreamReader, self._process.stdout)
         with contextlib.suppress(OSError, ValueError):
-            while line := await self._process.stdout.readline():
+            while line := await answers.readline():
                 number, answer = json.loads(line)
                 if (waiting := self._waiting.get(number)) is not None and not waiting.done():
                     waiting.set_result(answer)
-        code, last = await self._process.wait(), self._last_line()
-        self.stop()
+        self.lives = False
+        last = os.pread(self._errors.fileno(), LAST_BYTES, max(0, os.fstat(self._errors.fileno()).st_size - LAST_BYTES))
+        said = last.decode(errors="replace").strip().splitlines()
+        problem = f"the process of verifiers died: exit code {await self._process.wait()}"
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(EnvironmentDiedError(f"the process of verifiers died: exit code {code}{last}"))
-
-    def _last_line(self) -> str:
-        text = ""
-        with contextlib.suppress(OSError):
-            text = (self._folder / "stderr").read_bytes()[-LAST_BYTES:].decode(errors="replace").strip()
-        return f", {text.splitlines()[-1]}" if text else ""
+                waiting.set_exception(EnvironmentDiedError(f"{problem}, {said[-1]}" if said else problem))
 
 
-async def process_for(python: str, opening: dict[str, Any]) -> VerifiersProcess:
+async def process_for(python: str, folder: str | None, opening: dict[str, Any]) -> VerifiersProcess:
     """Return the process of these settings, which this process starts once, in its loop for verifiers."""
-    key = (os.getpid(), json.dumps([python, opening], sort_keys=True))
+    key = (os.getpid(), json.dumps([python, folder, opening], sort_keys=True))
     found = _running.get(key)
     if found is not None and (not found.done() or (found.exception() is None and found.result().lives)):
         return await asyncio.shield(found)
     found = _running[key] = asyncio.get_running_loop().create_future()
     process = VerifiersProcess()
     try:
-        await process.start(python, opening)
+        await process.start(python, folder, opening)
     except BaseException as error:
-        process.stop()
         found.set_exception(error if isinstance(error, Exception) else EnvironmentDiedError("it was interrupted"))
         found.exception()  # it is raised here, too
         raise

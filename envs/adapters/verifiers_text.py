@@ -10,10 +10,11 @@ import shutil
 import tomllib
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...errors import ContractError, EnvironmentFailedError, UsageError
+from ...errors import EnvironmentFailedError, UsageError
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
@@ -34,6 +35,7 @@ HOW = (
     "python3.12 -m venv v && v/bin/pip install verifiers==0.4.0 uv, then set VERIFIERS_PYTHON=v/bin/python "
     "or env_kwargs.python=v/bin/python"
 )
+NO_ORACLE = "tasks of verifiers have no solutions that could be played"
 OVER = "The episode is over."
 DATA_URL = "data:"
 
@@ -65,6 +67,7 @@ class VerifiersTaskset(TurnEnv[int]):
     Args:
         name: name of the installed taskset.
         python: interpreter of the virtual environment with verifiers (default: ``VERIFIERS_PYTHON``).
+        path: folder of tasksets that are not installed there; ``PYTHONPATH`` is this process's own.
         config: contents of verifiers' ``[env]`` table, or a TOML file with one, as ``vf-eval @ FILE`` reads it.
         count: number of tasks (default: all, or 1,000 of an infinite taskset).
         max_turns: limit of turns, which truncates (default: the role's own, which terminates, or else 50).
@@ -74,13 +77,14 @@ class VerifiersTaskset(TurnEnv[int]):
 
     blocking = False
     forks = Forks.REPLAY
-    contract = Contract(max_seconds=60.0)
+    contract = Contract(max_observation_chars=200_000, max_seconds=60.0, exempt={"oracle_solves": NO_ORACLE})
 
     def __init__(
         self,
         name: str,
         *,
         python: str | None = None,
+        path: str | Path | None = None,
         config: str | Path | Mapping[str, Any] | None = None,
         count: int | None = None,
         max_turns: int | None = None,
@@ -92,7 +96,9 @@ class VerifiersTaskset(TurnEnv[int]):
             raise UsageError(f"count is {count}; it must be at least 1")
         fields = _config(config)
         fields |= {"taskset": {**fields.get("taskset", {}), **settings}, "count": count}
-        self._opening = (_interpreter(name, python), {"name": name, "config": fields, "max_turns": max_turns})
+        folder = None if path is None else os.path.abspath(path)
+        opening = {"name": name, "config": fields, "max_turns": max_turns}
+        self._opening = (_interpreter(python or _usual_python(name), name), folder, opening)
         try:
             json.dumps(fields)
         except (TypeError, ValueError) as error:
@@ -169,13 +175,17 @@ class VerifiersTaskset(TurnEnv[int]):
     _end: weakref.finalize[Any, Any] | None = None
 
 
-def _interpreter(name: str, python: str | None) -> str:
-    """Return the path of verifiers' Python."""
-    named = python or os.environ.get(PYTHON, "")
-    if not named:
+@cache
+def _usual_python(name: str) -> str:
+    """Return the Python of ``VERIFIERS_PYTHON``, which is read once: a fork of an environment reads no variable."""
+    if not (python := os.environ.get(PYTHON, "")):
         raise UsageError(f"verifiers/{name} needs verifiers in a virtual environment of its own: {HOW}")
-    if (found := shutil.which(named)) is None:
-        raise UsageError(f"there is no interpreter {named} for verifiers/{name}; {HOW}")
+    return python
+
+
+def _interpreter(python: str, name: str) -> str:
+    if (found := shutil.which(python)) is None:
+        raise UsageError(f"there is no interpreter {python} for verifiers/{name}; {HOW}")
     return os.path.abspath(found)  # not resolved: the link is what makes it the virtual environment's
 
 
