@@ -80,10 +80,9 @@ class Player:
     """A taskset, its environment in verifiers, and the rollouts that are played."""
 
     def __init__(self) -> None:
-        self.over = asyncio.Event()
         self.rollouts: dict[int, Rollout] = {}
         self._by_trace: dict[str, Rollout] = {}
-        self._serving = contextlib.AsyncExitStack()
+        self.serving = contextlib.AsyncExitStack()
 
     async def open(self, name: str, config: dict[str, Any], max_turns: int | None) -> dict[str, Any]:
         """Load the taskset and the environment of a config, and describe them."""
@@ -109,7 +108,7 @@ class Player:
         if not self.tasks:
             raise RefusedError(f"the taskset {name!r} has no tasks")
         self.context = vf.ModelContext(model="turnwise", client=await self._endpoint(vf))
-        await self._serving.enter_async_context(self.env.serving())
+        await self.serving.enter_async_context(self.env.serving())
         digest = hashlib.sha256(" ".join(task.hash for task in self.tasks).encode()).hexdigest()[:12]
         first = await self.begin(-1, 0)  # tools are known to the harness alone
         await self.end(-1)
@@ -141,12 +140,6 @@ class Player:
             for trace in rollout.traces:
                 self._by_trace.pop(trace.id, None)
 
-    async def close(self) -> None:
-        """Stop all rollouts, and what serves them."""
-        for number in list(self.rollouts):
-            await self.end(number)
-        await self._serving.aclose()
-
     async def _play(self, rollout: Rollout, task: Any) -> None:
         def minted(trace: Any) -> None:
             if trace.agent.name == self.role:
@@ -172,14 +165,16 @@ class Player:
                 raise web.HTTPUnauthorized
             body = await request.json()
             message = await self._by_trace[request.headers["X-Session-ID"]].asked(body)
-            return await _sent(request, message) if body.get("stream") else web.json_response(_completion(message))
+            stream = bool(body.get("stream"))
+            kind = "text/event-stream" if stream else "application/json"
+            return web.Response(text=_completion(message, stream), content_type=kind)
 
         os.environ[KEY] = secrets.token_hex()
         app = web.Application(client_max_size=1 << 30)
         app.router.add_post("/v1/chat/completions", complete)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        self._serving.push_async_callback(runner.cleanup)
+        self.serving.push_async_callback(runner.cleanup)
         await web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=0.1).start()
         port = cast(Any, runner.addresses[0])[1]
         return vf.EvalClientConfig(base_url=f"http://127.0.0.1:{port}/v1", api_key_var=KEY)
@@ -298,32 +293,19 @@ def _identity(message: Mapping[str, Any]) -> list[Any]:
     return [message["role"], content, named, message.get("tool_call_id")]
 
 
-def _completion(message: Mapping[str, Any]) -> dict[str, Any]:
-    finish = "tool_calls" if message.get("tool_calls") else "stop"
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    return {"id": "turnwise", "object": "chat.completion", "created": 0, "model": "turnwise", "choices": [choice]}
-
-
-async def _sent(request: Any, message: Mapping[str, Any]) -> Any:
-    """Stream a completion in one piece."""
-    from aiohttp import web
-
-    whole = _completion(message)
-    (choice,) = whole["choices"]
+def _completion(message: Mapping[str, Any], stream: bool) -> str:
+    """Return a completion in the form of OpenAI's API, as a stream in one piece."""
     calls = [{**call, "index": number} for number, call in enumerate(message.get("tool_calls") or ())]
-    delta = {**message, "tool_calls": calls} if calls else message
-    choice = {"index": 0, "delta": delta, "finish_reason": choice["finish_reason"]}
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
-    chunk = json.dumps({**whole, "object": "chat.completion.chunk", "choices": [choice]})
-    await response.write(f"data: {chunk}\n\ndata: [DONE]\n\n".encode())
-    await response.write_eof()
-    return response
+    said = {**message, "tool_calls": calls} if calls else message
+    choice = {"index": 0, "finish_reason": "tool_calls" if calls else "stop", "delta" if stream else "message": said}
+    kind = "chat.completion.chunk" if stream else "chat.completion"
+    whole = json.dumps({"id": "turnwise", "object": kind, "created": 0, "model": "turnwise", "choices": [choice]})
+    return f"data: {whole}\n\ndata: [DONE]\n\n" if stream else whole
 
 
 async def _serve(answers: int) -> None:
     """Answer requests, several at a time, until the input ends."""
-    player, loop = Player(), asyncio.get_running_loop()
+    player, loop, over = Player(), asyncio.get_running_loop(), asyncio.Event()
     working: set[asyncio.Task[None]] = set()
 
     async def answered(number: int, verb: str, arguments: dict[str, Any]) -> None:
@@ -345,22 +327,19 @@ async def _serve(answers: int) -> None:
     def read() -> None:
         for line in sys.stdin.buffer:
             loop.call_soon_threadsafe(ask, line)
-        threading.Timer(GRACE, _kill).start()
-        loop.call_soon_threadsafe(player.over.set)
+        threading.Timer(GRACE, os.killpg, (os.getpid(), signal.SIGKILL)).start()
+        loop.call_soon_threadsafe(over.set)
 
     threading.Thread(target=read, daemon=True).start()
-    await player.over.wait()
-    await player.close()
-    _kill()
-
-
-def _kill() -> None:
-    """End this process and all that it started."""
+    await over.wait()
+    for rollout in list(player.rollouts):
+        await player.end(rollout)
+    await player.serving.aclose()
     os.killpg(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = os.dup(1)
-    os.dup2(2, 1)  # what verifiers and tasksets print is no answer
+    os.dup2(2, 1)  # what verifiers and tasksets print goes to standard error
     asyncio.run(_serve(channel))

@@ -1,5 +1,7 @@
 """A taskset of verifiers with a tool, which a server of its own answers."""
 
+# mypy: ignore-errors
+
 import verifiers.v1 as vf
 
 FACTS = {"ada": "the first program", "grace": "the first compiler", "alan": "the first test"}
@@ -10,7 +12,7 @@ class Facts(vf.Toolset[vf.SharedToolsetConfig]):
 
     @vf.tool
     def lookup(self, name: str) -> str:
-        """Look up what a person wrote."""
+        """Look up what someone wrote."""
         return FACTS.get(name, "nothing is known")
 
 
