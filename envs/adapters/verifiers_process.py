@@ -58,6 +58,7 @@ class VerifiersProcess:
                 start_new_session=True,  # Ctrl-C is for this process
             )
         except OSError as error:
+            self._errors.close()
             raise UsageError(f"cannot run {python} for verifiers: {error.strerror}") from None
         self._reader = asyncio.create_task(self._read())
         try:
@@ -100,7 +101,9 @@ class VerifiersProcess:
                 if (waiting := self._waiting.get(number)) is not None and not waiting.done():
                     waiting.set_result(answer)
         self.lives = False
-        last = os.pread(self._errors.fileno(), LAST_BYTES, max(0, os.fstat(self._errors.fileno()).st_size - LAST_BYTES))
+        with self._errors as errors:
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - LAST_BYTES))
+            last = errors.read()
         said = last.decode(errors="replace").strip().splitlines()
         problem = f"the process of verifiers died: exit code {await self._process.wait()}"
         for waiting in self._waiting.values():
