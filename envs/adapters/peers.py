@@ -27,7 +27,8 @@ class Peer:
     Args:
         adapter: ``"module:Class"`` of the adapter, whose first argument is the name of an environment.
         module: module that the package installs.
-        extra: extra of this package that installs it; ``None`` if a plain installation has it.
+        extra: extra of this package that installs it; ``None`` if a plain installation has it, or if it runs in a
+            Python of its own.
         versioned: whether the package's own names end in a version, as in ``FrozenLake-v1``; otherwise, the version
             belongs to the adapter.
         example: an id.
@@ -42,7 +43,7 @@ class Peer:
     @property
     def lacks(self) -> str | None:
         """The extra that is not installed, as a sentence; ``None`` if nothing is missing."""
-        if importlib.util.find_spec(self.module) is not None:
+        if self.extra is None or importlib.util.find_spec(self.module) is not None:
             return None
         return f"needs pip install 'turnwise[{self.extra}]'"
 
@@ -77,6 +78,9 @@ PEERS: Mapping[str, Peer] = {
     ),
     "textworld": Peer(
         "turnwise.envs.adapters.textworld_text:TextWorld", "textworld", "textworld", False, "textworld/simple-v0"
+    ),
+    "verifiers": Peer(
+        "turnwise.envs.adapters.verifiers_text:VerifiersTaskset", "verifiers", None, False, "verifiers/reverse_text-v0"
     ),
 }
 """Packages by the first part of an id."""
