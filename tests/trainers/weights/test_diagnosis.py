@@ -85,7 +85,7 @@ def test_precision_explains_no_large_mean_however_long_the_tail_of_the_noise(gap
 
 
 def other_id(answer: Answer, near: float) -> Answer:
-    """The answer with another first id, whose number is near that of the likeliest one; the trainer's is far from it."""
+    """The answer with another first id, whose number is near that of the likeliest one, and far from the trainer's."""
     best = tuple(theirs + near for theirs in answer.theirs)
     return replace(answer, mine=tuple(theirs - 2.0 for theirs in answer.theirs), best=best)
 
