@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 import time
 from collections import Counter
@@ -12,12 +11,11 @@ from collections.abc import Iterable
 
 from ..envs.remote.address import Address, remote_id, servers_of
 from ..envs.remote.connection import connection_to
+from ..envs.remote.outages import report_lost
 from ..errors import InfrastructureError
-from ..logs import event
 from .host_socket import SocketHost, places_at
 from .hosts import Host
 
-LOG = logging.getLogger(__name__)
 REST = 30.0
 """Seconds in which a server that was lost gets no new host."""
 LOOK = 1.0
@@ -72,6 +70,7 @@ class Servers:
             except InfrastructureError as error:
                 problem = problem or error
                 self._rested[address] = time.monotonic()
+                self._report(address, error)
             else:
                 self._digest = host.digest
                 return host
@@ -98,17 +97,21 @@ class Servers:
 
     def _reached(self) -> dict[Address, int]:
         """Return the places of each server that answers."""
-        places, problems = {}, []
+        places, problems = {}, {}
         for address in self._ids:
             try:
                 places[address] = places_at(address)
             except InfrastructureError as error:
-                problems.append(error)
+                problems[address] = error
         if not places:
-            raise problems[0]
-        for problem in problems:
-            event(LOG, "server not reached", f"going on without a server: {problem}", level=logging.WARNING)
+            raise InfrastructureError(" and ".join(map(str, problems.values())))
+        for address, problem in problems.items():
+            self._report(address, problem)
         return places
+
+    def _report(self, address: Address, problem: Exception) -> None:
+        others = "; its tasks go to the others" if len(self._ids) > 1 else ""
+        report_lost(address, f"lost a server{others}: {problem}")
 
     def _with_room(self, taken: Counter[Address]) -> list[Address]:
         """Return the servers with a free place that are not lost, by the share of their places that is taken."""
