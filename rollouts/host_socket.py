@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 from typing import Any, Self
 
-from ..envs.remote.address import Address, remote_id
-from ..envs.remote.connection import Connection, connection_to
-from ..envs.remote.env import LOOP
+from ..envs.remote.address import remote_id
+from ..envs.remote.connection import Connection
 from ..envs.remote.episode import RemoteEpisode
 from .hosts import CLOSING_GRACE, Host
 
@@ -80,17 +79,3 @@ class SocketHost(Host):
 
 _closing: set[asyncio.Future[None]] = set()
 """Requests to close that nothing waits for; the loop itself refers to them only weakly."""
-
-
-def places_at(address: Address) -> int:
-    """Return how many episodes a server plays at a time, for synchronous code.
-
-    Raises:
-        UsageError: the server refuses the token or the version.
-        InfrastructureError: the server cannot be reached.
-    """
-
-    async def capacity() -> int:
-        return (await connection_to(address).hello()).capacity
-
-    return LOOP.wait(capacity())

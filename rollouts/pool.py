@@ -119,14 +119,14 @@ class EnvPool:
             self._abandoned += 1
             host.abandon()
         if self.servers is not None:
-            self.servers.returned(host, self._free)
+            self.servers.returned()
 
     async def discard(self, host: Host) -> None:
         """Take an environment back and close it."""
         self._lent.discard(host)
         await host.close()
         if self.servers is not None:
-            self.servers.returned(host, self._free)
+            self.servers.returned()
 
     async def close(self) -> None:
         """Close every environment; one that is still in use is abandoned."""
@@ -135,6 +135,8 @@ class EnvPool:
         for host in lent:
             host.abandon()
         await asyncio.gather(*(host.close() for host in free))
+        if self.servers is not None:
+            await self.servers.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -156,7 +158,7 @@ class EnvPool:
     async def _take_remote(self, servers: Servers) -> Host:
         """Return an idle host, or one on a server that has room; wait until there is one."""
         async with servers.line:
-            while not self._free:
+            while not servers.usable(self._free):
                 if (opened := await servers.open(self._lent)) is not None:
                     self._count()
                     self._free.append(opened)

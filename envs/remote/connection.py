@@ -103,9 +103,9 @@ class Connection:
         return self._state.hello.load if self._state.hello else 0
 
     @property
-    def lost(self) -> bool:
-        """Whether the last socket broke while something needed it, and none has replaced it."""
-        return self._state.lost is not None
+    def connected(self) -> bool:
+        """Whether there is a socket to the server."""
+        return self._state.socket is not None
 
     async def ask(self, verb: Verb, data: Mapping[str, Any], episode: str | None = None) -> dict[str, Any]:
         """Send a request, as often as necessary, and return the data of its answer.

@@ -193,6 +193,29 @@ def test_each_server_gets_its_own_token(monkeypatch: pytest.MonkeyPatch) -> None
             EnvPool.of(at(one, two))
 
 
+@contextlib.contextmanager
+def silent() -> Iterator[str]:
+    """A place that accepts connections and never answers."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(64)
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+async def test_a_lost_server_that_does_not_answer_is_tried_beside_the_play(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection never opens while it is silent; nothing but the test's own end waits for it."""
+    monkeypatch.setattr("turnwise.envs.remote.connection.OPENING", 0.2)
+    with serving(capacity=1) as server, silent() as place:
+        pool = await asyncio.to_thread(EnvPool.of, at(server, place))
+        monkeypatch.setattr("turnwise.envs.remote.connection.OPENING", 3600.0)
+        async with asyncio.timeout(20), pool:
+            host = await pool.take()
+            waiting = asyncio.create_task(pool.take())  # the only server that answers is full
+            await asyncio.sleep(0.05)
+            pool.give(host, reusable=True)
+            pool.give(await waiting, reusable=True)
+
+
 @pytest.mark.parametrize(
     ("url", "says"),
     [
