@@ -159,7 +159,7 @@ class EnvPool:
         """Return an idle host, or one on a server that has room; wait until there is one."""
         async with servers.line:
             while not servers.usable(self._free):
-                if (opened := await servers.open(self._lent)) is not None:
+                if (opened := await servers.open()) is not None:
                     self._count()
                     self._free.append(opened)
                 else:

@@ -45,6 +45,7 @@ class Servers:
         self._tried: dict[Address, float] = {}
         self._digest: str | None = None
         self._changed = asyncio.Event()
+        self._held: set[SocketHost] = set()
         self.line = asyncio.Lock()
         """Held by the pool from the choice of a server until the host counts as taken."""
         answers = LOOP.wait(_answers_of(ids))
@@ -58,19 +59,16 @@ class Servers:
         """Number of episodes that all servers play at a time."""
         return sum(self._places.values())
 
-    async def open(self, hosts: Iterable[Host]) -> SocketHost | None:
-        """Return a host on a server that has room; ``None`` if one of the pool's hosts must come back first.
+    async def open(self) -> SocketHost | None:
+        """Return a host on a server that has room; ``None`` if an open host or a fork must end first.
 
-        A server without a connection is tried beside that, and waited for only if the pool has no host.
-
-        Args:
-            hosts: open hosts of the pool.
+        A server without a connection is tried beside that, and waited for only if no host is open.
 
         Raises:
-            InfrastructureError: the pool has no host, and no server can be reached.
-            UsageError: a server has another version of the environment than the pool's first host.
+            InfrastructureError: no host is open, and no server can be reached.
+            UsageError: a server has another version of the environment than the first host.
         """
-        taken = Counter(host.connection.address for host in hosts if isinstance(host, SocketHost))
+        taken = Counter(host.connection.address for host in self._held)
         tries = [self._try(each, 0.0 if not taken else REST) for each in self._ids if not self._ready(each)]
         if not (room := self._with_room(taken)) and not taken:
             await self._first(tries)
@@ -78,7 +76,7 @@ class Servers:
         problem: InfrastructureError | None = None
         for address in room:
             try:
-                host = await SocketHost.open(self._ids[address], self._digest)
+                host = await SocketHost.open(self._ids[address], self._held, self._digest)
             except InfrastructureError as error:
                 problem = problem or error
             else:
@@ -152,7 +150,7 @@ class Servers:
     def _with_room(self, taken: Counter[Address]) -> list[Address]:
         """Return the connected servers with a free place, by the share of their places that is taken."""
         room = [each for each in self._ids if self._ready(each) and taken[each] < self._places[each]]
-        used = {each: max(taken[each], connection_to(each).load) for each in room}  # others' episodes and forks, too
+        used = {each: max(taken[each], connection_to(each).load) for each in room}  # others' episodes, too
         return sorted(room, key=lambda each: used[each] / self._places[each])
 
     def _ready(self, address: Address) -> bool:

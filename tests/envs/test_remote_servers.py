@@ -193,6 +193,22 @@ def test_each_server_gets_its_own_token(monkeypatch: pytest.MonkeyPatch) -> None
             EnvPool.of(at(one, two))
 
 
+async def test_a_fork_takes_a_place_on_the_server_of_its_parent() -> None:
+    """A new episode waits for a place, or goes elsewhere; the server would refuse it in the end."""
+    with serving(capacity=2) as small:
+        pool = await asyncio.to_thread(EnvPool.of, at(small))
+        async with asyncio.timeout(20), pool:
+            parent = await pool.take()
+            await parent.reset(task())
+            fork = await parent.fork()
+            waiting = asyncio.create_task(pool.take())
+            await asyncio.sleep(0.3)
+            assert not waiting.done(), "parent and fork take both places"
+            await fork.close()
+            pool.give(await waiting, reusable=True)
+            pool.give(parent, reusable=True)
+
+
 @contextlib.contextmanager
 def silent() -> Iterator[str]:
     """A place that accepts connections and never answers."""
