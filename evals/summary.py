@@ -228,7 +228,8 @@ def summarise(
         failure_rate: share of the episodes in which the infrastructure may fail: see ``inconclusive``.
 
     Raises:
-        UsageError: no episode is scored, so nothing is known about the policy.
+        NothingScoredError: no episode is scored, so nothing is known about the policy.
+        UsageError: there are no episodes.
     """
     judged = judged_of(every := _in_order(episodes))
     turns = [turn for episode in judged for turn in episode.turns]
