@@ -16,7 +16,7 @@ from gymnasium.envs.registration import load_env_creator
 from ..agents.agent import Agent
 from ..envs.base import TurnEnv
 from ..envs.registry import create, find, make
-from ..envs.remote.address import is_foreign, is_remote
+from ..envs.remote.address import is_foreign
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
@@ -27,7 +27,7 @@ from .hedging import ResetWatch
 from .host_process import ProcessHost, portable
 from .hosts import AwaitingHost, Build, Host, InlineHost, ThreadHost
 from .options import Isolation, RunOptions
-from .servers import Servers
+from .servers import Servers, servers_for
 from .stats import RunStats
 
 LOG = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ class EnvPool:
         kwargs = dict(env_kwargs or {})
         if isinstance(env, str):
             entry = find(env)
-            if is_remote(env) and not kwargs:
-                return cls(env, partial(make, env), "inline", servers=Servers(env))
+            if (servers := servers_for(env, kwargs)) is not None:
+                return cls(env, partial(make, env), "inline", servers=servers)
             if is_foreign(env):  # it has a process already, and only awaits
                 return cls(env, partial(make, env, **kwargs), "inline", kwargs)
             if isolation == "process":

@@ -7,9 +7,10 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from ..envs.remote.address import Address, remote_id, servers_of
+from ..envs.remote.address import Address, is_remote, remote_id, servers_of
 from ..envs.remote.connection import connection_to
 from ..envs.remote.env import LOOP
 from ..envs.remote.outages import report_lost
@@ -155,6 +156,16 @@ class Servers:
 
     def _ready(self, address: Address) -> bool:
         return address in self._places and connection_to(address).connected
+
+
+def servers_for(env_id: str, env_kwargs: Mapping[str, Any]) -> Servers | None:
+    """Return the servers that a pool uses for an environment; ``None`` if the environment is not remote.
+
+    Args:
+        env_id: id of the environment.
+        env_kwargs: its arguments; a remote one takes none, and ``make`` refuses them.
+    """
+    return Servers(env_id) if is_remote(env_id) and not env_kwargs else None
 
 
 async def _answer_of(address: Address) -> Answer:
