@@ -12,7 +12,9 @@ from rich.table import Table
 from ..errors import UsageError
 from ..inference.hardware import GPUS, Gpu
 from ..inference.train_extra import train_extra
-from ..trainers.options import algorithm_of, configured, located, settled
+from ..trainers.options import algorithm_of, configured, located, named, overridden, settled
+from ..trainers.planning.shapes import shape_of
+from ..trainers.planning.trials import trial_lines
 from .terminal import complain, remark, screen
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def plan(
     algorithm: Annotated[
         str | None, typer.Option(help="Algorithm, if the file does not show it as `turnwise train ALGORITHM`.")
     ] = None,
+    renamed: Annotated[str | None, typer.Option("--config", hidden=True)] = None,
 ) -> None:
     """Estimate memory, speed and price of a training run on GPUs, and what to change if it does not fit.
 
@@ -60,18 +63,21 @@ def plan(
 
         turnwise plan loop-qwen-0.5b model=models/qwen3-4b --gpu a100:1 --tokens 4096
     """
+    if renamed is not None:
+        raise UsageError(f"the configuration is the argument of plan: turnwise plan {renamed}")
     profile, count = _gpus(gpu)
     path = located(config)
+    word, words = algorithm or algorithm_of(path), settled(overrides or [])
+    _refuse_early(word, words, trial)
     with train_extra("turnwise plan"):
         from ..trainers.planning.calibration import Calibration, calibration
         from ..trainers.planning.estimate import estimate
-        from ..trainers.planning.shapes import shape_of
         from ..trainers.run.workload import too_large, workload
 
     wanted = configured(
-        algorithm or algorithm_of(path),
+        word,
         path,
-        settled(overrides or []),
+        words,
         {"device": "cpu"},  # of this machine, which need not have a GPU
         presets={"hardware": {"profile": profile}},
     )
@@ -101,6 +107,19 @@ def _gpus(text: str) -> tuple[str, int]:
     if not re.fullmatch(r"[1-9]\d{0,3}", number or "1"):
         raise UsageError(f"--gpu {text}: write the number of GPUs after a colon, as {name}:8")
     return name, int(number or "1")
+
+
+def _refuse_early(algorithm: str, overrides: list[str], trial: Path | None) -> None:
+    """Refuse what can be judged without torch, whose import may take half a minute.
+
+    Raises:
+        UsageError: there is no such algorithm, trial, or known shape of the model.
+    """
+    named(algorithm)
+    if (model := overridden(overrides, "model")) is not None:
+        shape_of(model)
+    if trial is not None:
+        trial_lines(trial)
 
 
 def _report_cut(wanted: int | None, planned: int) -> None:

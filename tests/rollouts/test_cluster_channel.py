@@ -130,7 +130,7 @@ async def test_a_lease_that_ends_without_an_answer_counts_its_worker_as_lost(
 
 
 async def test_a_lease_that_is_canceled_in_its_worker_is_an_error_in_one_line(channel: LeaseChannel) -> None:
-    with pytest.raises(InfrastructureError, match="^an episode was canceled in its worker, and not by the driver"):
+    with pytest.raises(InfrastructureError, match="an episode was canceled in its worker"):
         await asyncio.wait_for(channel.play(b"cancel"), 20)
 
 
