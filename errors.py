@@ -31,8 +31,8 @@
     ├── DivergedError              training reached a loss that is not a number; the batch is saved for inspection
     └── UnscoredEpisodeError       the return of an episode that has none
 
-``UsageError`` and its children end a command with one line and exit code 2, ``NothingScoredError`` with 3. This module imports nothing from
-Turnwise, and every folder may import it.
+``UsageError`` and its children end a command with one line and exit code 2, ``NothingScoredError`` with 3. This module
+imports nothing from Turnwise, and every folder may import it.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def judged_of(every: Sequence[Episode]) -> list[Episode]:
         UsageError: there are no episodes.
     """
     if not every:
-        raise UsageError("there are no episodes to summarise; run some first (turnwise eval)")
+        raise UsageError("there are no episodes to summarize; run some first (turnwise eval)")
     judged = [episode for episode in every if episode.scored]
     if not judged:
         raise NothingScoredError(_nothing(every))

@@ -126,7 +126,7 @@ def test_a_server_that_dies_is_named_at_once_and_when_it_is_back(others: int, ca
 
         def kill(acted: int) -> None:
             if acted == 4:
-                LOOP.wait(first.aclose(), 60)  # its episodes are gone, as after a crash
+                LOOP.wait(first.aclose(), 60)  # it forgets its episodes, as after a crash
 
         def named() -> None:
             until(lambda: "lost a server" in caplog.text, why="the dead server is not named")
