@@ -119,7 +119,7 @@ class Servers:
             InfrastructureError: none does.
             UsageError: none does, and one refuses the token or the version.
         """
-        waiting, answers = set(tries), []
+        waiting, answers = set(tries), list[Answer]()
         while waiting and not any(isinstance(answer, int) for answer in answers):
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             answers += [task.result() for task in done]

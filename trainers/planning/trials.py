@@ -11,7 +11,7 @@ from ...errors import UsageError
 LINES = "lines.jsonl"
 
 
-def trial_lines(folder: Path) -> list[dict[str, Any]]:
+def trial_lines(folder: Path) -> list[Any]:
     """Return the lines of a trial.
 
     Raises:
