@@ -135,14 +135,12 @@ def evaluate(
     options |= {"splits": split, "levels": level, "seed": seed, "env_kwargs.sandbox": sandbox}
     options |= {"api.max_cost": max_cost, "api.price": price, "api.cache": cache}
     settings = read(words or [], options, config)
-    if sandbox is not None:
-        sees_to(settings.env, sandbox)
+    sees_to(settings.env, sandbox)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
     with resumable(ONCE_MORE), acting(settings, folder, resume=resume, overwrite=overwrite) as agent:
         try:
-            summary = run_evaluation(
-                settings, agent, store=folder / EPISODES, resume=resume, overwrite=overwrite, progress=True
-            )
+            again = {"resume": resume, "overwrite": overwrite}
+            summary = run_evaluation(settings, agent, store=folder / EPISODES, progress=True, **again)
         except NothingScoredError as error:
             raise NothingScoredError(f"{error}. {play_again(folder / EPISODES)}") from error
     summary.save(folder / SUMMARY)
@@ -225,12 +223,14 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
     return settings.model_copy(update={"env": environment(settings.env)})
 
 
-def sees_to(env: str, sandbox: str) -> None:
+def sees_to(env: str, sandbox: str | None) -> None:
     """Check that an environment runs code in sandboxes, and that the backend exists.
 
     Raises:
         UsageError: the environment does not use sandboxes, or there is no such backend.
     """
+    if sandbox is None:
+        return
     if sandbox not in backend_names():
         raise UsageError(f"there is no sandbox backend {sandbox!r}; choose from {', '.join(backend_names())}")
     if is_harbor(env):

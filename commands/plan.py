@@ -29,6 +29,11 @@ UNSURE = (
 )
 
 
+def _argument(renamed: str | None) -> None:
+    if renamed is not None:
+        raise UsageError(f"the configuration is the argument of plan: turnwise plan {renamed}")
+
+
 def plan(
     config: Annotated[
         str, typer.Argument(help="TOML file, name of a configuration in Turnwise, or a run's config.json.")
@@ -48,7 +53,7 @@ def plan(
     algorithm: Annotated[
         str | None, typer.Option(help="Algorithm, if the file does not show it as `turnwise train ALGORITHM`.")
     ] = None,
-    renamed: Annotated[str | None, typer.Option("--config", hidden=True)] = None,
+    renamed: Annotated[str | None, typer.Option("--config", hidden=True, callback=_argument)] = None,
 ) -> None:
     """Estimate memory, speed and price of a training run on GPUs, and what to change if it does not fit.
 
@@ -63,8 +68,6 @@ def plan(
 
         turnwise plan loop-qwen-0.5b model=models/qwen3-4b --gpu a100:1 --tokens 4096
     """
-    if renamed is not None:
-        raise UsageError(f"the configuration is the argument of plan: turnwise plan {renamed}")
     profile, count = _gpus(gpu)
     path = located(config)
     word, words = algorithm or algorithm_of(path), settled(overrides or [])
@@ -74,13 +77,8 @@ def plan(
         from ..trainers.planning.estimate import estimate
         from ..trainers.run.workload import too_large, workload
 
-    wanted = configured(
-        word,
-        path,
-        words,
-        {"device": "cpu"},  # of this machine, which need not have a GPU
-        presets={"hardware": {"profile": profile}},
-    )
+    own = {"device": "cpu"}  # of this machine, which need not have a GPU
+    wanted = configured(word, path, words, own, presets={"hardware": {"profile": profile}})
     model = getattr(wanted, "model", None)
     if not isinstance(model, str) or not model:
         raise UsageError(f"{config} builds its model from scratch: a plan needs one of a known shape (model=FOLDER)")

@@ -228,8 +228,7 @@ def summarise(
         failure_rate: share of the episodes in which the infrastructure may fail: see ``inconclusive``.
 
     Raises:
-        NothingScoredError: no episode is scored, so nothing is known about the policy.
-        UsageError: there are no episodes.
+        UsageError: no episode is scored, so nothing is known about the policy.
     """
     judged = judged_of(every := _in_order(episodes))
     turns = [turn for episode in judged for turn in episode.turns]
