@@ -17,8 +17,8 @@ from typing import Annotated
 
 import typer
 
-from .commands.terminal import INTERRUPTED, complain
-from .errors import TurnwiseError, UsageError
+from .commands.terminal import INCONCLUSIVE, INTERRUPTED, complain
+from .errors import NothingScoredError, TurnwiseError, UsageError
 from .logs import FORMATS, LEVELS, log_to_stderr
 
 COMMANDS: dict[str, str] = {
@@ -71,7 +71,7 @@ def build_app(command: str | None = None) -> typer.Typer:
     """
     app = typer.Typer(
         name="turnwise",
-        epilog="Exit codes: 0 success, 1 failure, 2 wrong input, 130 interrupted.",
+        epilog="Exit codes: 0 success, 1 failure, 2 wrong input, 3 inconclusive, 130 interrupted.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
@@ -154,7 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if debug:
             raise
         complain(_named_option(error, words) + str(error))
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+        code = INCONCLUSIVE if isinstance(error, NothingScoredError) else 2 if isinstance(error, UsageError) else 1
+        sys.exit(code)
     except OSError as error:
         if debug:
             raise

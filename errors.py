@@ -10,6 +10,7 @@
     │   ├── ModelError             a model or tokenizer that cannot be loaded or used
     │   ├── StoreError             an episode store that is missing, damaged or of another kind
     │   ├── SpendingCapError       a run would spend more on a chat API than its cap allows
+    │   ├── NothingScoredError     no episode of a run has a score, so nothing is known about the policy
     │   ├── SandboxUnavailableError    a sandbox that this machine cannot create as specified
     │   └── CheckpointError        a checkpoint that is missing, damaged or of another run
     ├── ContractError              an environment, agent or policy broke its contract (its author's fault)
@@ -30,8 +31,8 @@
     ├── DivergedError              training reached a loss that is not a number; the batch is saved for inspection
     └── UnscoredEpisodeError       the return of an episode that has none
 
-``UsageError`` and its children end a command with one line and exit code 2. This module imports nothing from
-Turnwise, and every folder may import it.
+``UsageError`` and its children end a command with one line and exit code 2, ``NothingScoredError`` with 3. This module
+imports nothing from Turnwise, and every folder may import it.
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ class ModelError(UsageError):
 
 class StoreError(UsageError):
     """An episode store that is missing, damaged or of another kind."""
+
+
+class NothingScoredError(UsageError):
+    """No episode of a run has a score, so nothing is known about the policy. The exit code is 3."""
 
 
 class SpendingCapError(UsageError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 from ..envs.messages import Action, ActionLike, Observation
@@ -18,6 +19,8 @@ Function = Callable[[Any], Reply]
 
 class FunctionAgent:
     """A plain function as an agent.
+
+    A function that is not ``async`` runs in the event loop, and every other episode waits for it.
 
     Args:
         function: takes the observation and returns an action, sync or async. Its parameter is the observation's
@@ -106,8 +109,10 @@ class _FunctionSession:
     wants_observation: bool
 
     async def act(self, observation: Observation) -> Decision:
+        began = perf_counter()
         reply: Any = self.function(observation if self.wants_observation else observation.text)
-        return Decision(Action.of(await reply if inspect.isawaitable(reply) else reply))
+        action = await reply if inspect.isawaitable(reply) else reply
+        return Decision(Action.of(action), seconds=perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ..config import describe, load_config
 from ..envs.harbor.address import is_harbor
 from ..envs.named import environment
 from ..envs.registry import make
-from ..errors import UsageError
+from ..errors import NothingScoredError, UsageError
 from ..evals.evaluation import run_evaluation
 from ..evals.settings import EvalConfig
 from ..evals.summary import SUMMARY, Summary
@@ -24,7 +24,7 @@ from ..rollouts.store import EPISODES, read_episodes
 from ..sandboxes.named import backend_names
 from .completion import environment_ids
 from .eval_servers import ServedEvalConfig, acting
-from .terminal import INTERRUPTED, complain, resumable, screen, stdout_for_protocol
+from .terminal import INCONCLUSIVE, INTERRUPTED, complain, resumable, screen, stdout_for_protocol
 
 
 def _list_settings(wanted: bool) -> None:
@@ -135,13 +135,14 @@ def evaluate(
     options |= {"splits": split, "levels": level, "seed": seed, "env_kwargs.sandbox": sandbox}
     options |= {"api.max_cost": max_cost, "api.price": price, "api.cache": cache}
     settings = read(words or [], options, config)
-    if sandbox is not None:
-        sees_to(settings.env, sandbox)
+    sees_to(settings.env, sandbox)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
     with resumable(ONCE_MORE), acting(settings, folder, resume=resume, overwrite=overwrite) as agent:
-        summary = run_evaluation(
-            settings, agent, store=folder / EPISODES, resume=resume, overwrite=overwrite, progress=True
-        )
+        try:
+            again = {"resume": resume, "overwrite": overwrite}
+            summary = run_evaluation(settings, agent, store=folder / EPISODES, progress=True, **again)
+        except NothingScoredError as error:
+            raise NothingScoredError(f"{error}. {play_again(folder / EPISODES)}") from error
     summary.save(folder / SUMMARY)
     html = written(folder, settings) if report else None
     conclude(summary, folder, html, wire)
@@ -155,6 +156,7 @@ def conclude(summary: Summary, folder: Path, html: Path | None, wire: TextIO | N
         print_summary(summary, screen(), report=html or folder / SUMMARY)
     stopped_early(summary)
     never_began(summary, folder / EPISODES)
+    too_few_scores(summary, folder / EPISODES)
 
 
 def written(folder: Path, settings: EvalConfig) -> Path:
@@ -177,6 +179,25 @@ def never_began(summary: Summary, store: Path) -> None:
         error = next((episode.error for episode in read_episodes(store) if episode.error), "the policy failed")
         complain(f"no episode reached its first turn: {error}")
         raise typer.Exit(1)
+
+
+def too_few_scores(summary: Summary, store: Path) -> None:
+    """Say how to replace episodes without a score, and exit with code 3 if too many failed for a result."""
+    if lost := summary.episodes - summary.scored:
+        complain(f"{lost} of {summary.episodes} episodes have no score. {play_again(store)}")
+    elif summary.inconclusive:
+        complain("inconclusive: the agent sampled again in too many episodes; --overwrite plays all of them again")
+    if summary.inconclusive:
+        raise typer.Exit(INCONCLUSIVE)
+
+
+def play_again(store: Path) -> str:
+    """Say how to play again the episodes of a store that have no score."""
+    unscored = [episode.after_action > 0 for episode in read_episodes(store) if not episode.scored]
+    kept, again = sum(unscored), len(unscored) - sum(unscored)
+    resumed = f"Run the same command with --resume to play {again} of them again."
+    stay = f"{kept} failed after an action of the agent and stay as they are; --overwrite plays everything again."
+    return " ".join([resumed] * (again > 0) + [stay] * (kept > 0))
 
 
 def read(words: list[str], options: Mapping[str, object], config: Path | None) -> ServedEvalConfig:
@@ -202,12 +223,14 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
     return settings.model_copy(update={"env": environment(settings.env)})
 
 
-def sees_to(env: str, sandbox: str) -> None:
+def sees_to(env: str, sandbox: str | None) -> None:
     """Check that an environment runs code in sandboxes, and that the backend exists.
 
     Raises:
         UsageError: the environment does not use sandboxes, or there is no such backend.
     """
+    if sandbox is None:
+        return
     if sandbox not in backend_names():
         raise UsageError(f"there is no sandbox backend {sandbox!r}; choose from {', '.join(backend_names())}")
     if is_harbor(env):

@@ -12,7 +12,9 @@ from rich.table import Table
 from ..errors import UsageError
 from ..inference.hardware import GPUS, Gpu
 from ..inference.train_extra import train_extra
-from ..trainers.options import algorithm_of, configured, located, settled
+from ..trainers.options import algorithm_of, configured, located, named, overridden, settled
+from ..trainers.planning.shapes import shape_of
+from ..trainers.planning.trials import trial_lines
 from .terminal import complain, remark, screen
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ UNSURE = (
     "times the memory. The rest is arithmetic that no GPU has checked: expect seconds of play and transfer within a "
     "factor of 2."
 )
+
+
+def _argument(renamed: str | None) -> None:
+    if renamed is not None:
+        raise UsageError(f"the configuration is the argument of plan: turnwise plan {renamed}")
 
 
 def plan(
@@ -46,6 +53,7 @@ def plan(
     algorithm: Annotated[
         str | None, typer.Option(help="Algorithm, if the file does not show it as `turnwise train ALGORITHM`.")
     ] = None,
+    renamed: Annotated[str | None, typer.Option("--config", hidden=True, callback=_argument)] = None,
 ) -> None:
     """Estimate memory, speed and price of a training run on GPUs, and what to change if it does not fit.
 
@@ -62,19 +70,15 @@ def plan(
     """
     profile, count = _gpus(gpu)
     path = located(config)
+    word, words = algorithm or algorithm_of(path), settled(overrides or [])
+    _refuse_early(word, words, trial)
     with train_extra("turnwise plan"):
         from ..trainers.planning.calibration import Calibration, calibration
         from ..trainers.planning.estimate import estimate
-        from ..trainers.planning.shapes import shape_of
         from ..trainers.run.workload import too_large, workload
 
-    wanted = configured(
-        algorithm or algorithm_of(path),
-        path,
-        settled(overrides or []),
-        {"device": "cpu"},  # of this machine, which need not have a GPU
-        presets={"hardware": {"profile": profile}},
-    )
+    own = {"device": "cpu"}  # of this machine, which need not have a GPU
+    wanted = configured(word, path, words, own, presets={"hardware": {"profile": profile}})
     model = getattr(wanted, "model", None)
     if not isinstance(model, str) or not model:
         raise UsageError(f"{config} builds its model from scratch: a plan needs one of a known shape (model=FOLDER)")
@@ -101,6 +105,19 @@ def _gpus(text: str) -> tuple[str, int]:
     if not re.fullmatch(r"[1-9]\d{0,3}", number or "1"):
         raise UsageError(f"--gpu {text}: write the number of GPUs after a colon, as {name}:8")
     return name, int(number or "1")
+
+
+def _refuse_early(algorithm: str, overrides: list[str], trial: Path | None) -> None:
+    """Refuse what can be judged without torch, whose import may take half a minute.
+
+    Raises:
+        UsageError: there is no such algorithm, trial, or known shape of the model.
+    """
+    named(algorithm)
+    if (model := overridden(overrides, "model")) is not None:
+        shape_of(model)
+    if trial is not None:
+        trial_lines(trial)
 
 
 def _report_cut(wanted: int | None, planned: int) -> None:

@@ -22,6 +22,9 @@ LOG = logging.getLogger(__name__)
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C stopped, as in shells."""
 
+INCONCLUSIVE = 3
+"""Exit code of an evaluation that ran to its end, and in which the infrastructure failed too often for a result."""
+
 STOPS = (signal.SIGTERM, signal.SIGHUP)
 """Signals other than Ctrl-C's that ask a command to end."""
 

@@ -29,17 +29,20 @@ from __future__ import annotations
 
 import turnwise as tw
 
+REST = {"train": (1, 2), "dev": (3,), "test_iid": (4,)}  # each split has numbers of its own: tests are unseen tasks
+
 
 class $cls(tw.TurnEnv):
-    """Find the number between 1 and 16 within six turns."""
+    """Find the number between 1 and 1000 within ten turns."""
 
-    max_turns = 6
-    contract = tw.Contract(random_floor=0.5)  # random guesses succeed at most this often; certification checks it
+    max_turns = 10
+    contract = tw.Contract(random_floor=0.05)  # random guesses succeed at most this often; certification checks it
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
-        self.secret = rng.randint(1, 16)  # rng is all the randomness there is: no clock, no global generator
-        self.low, self.high = 1, 16
-        return "Guess my number between 1 and 16."
+        # rng is all the randomness there is: no clock, no global generator
+        self.secret = 4 * rng.randint(0, 249) + rng.pick(REST[task.split])
+        self.low, self.high = 1, 1000
+        return "Guess my number between 1 and 1000."
 
     def act(self, action: tw.Action) -> tw.Step:
         guess = action.integer()  # what cannot be read becomes an observation by itself
@@ -57,7 +60,7 @@ class $cls(tw.TurnEnv):
 
     def random_action(self, rng: tw.Rng) -> str:
         """An agent that knows the rules and nothing else."""
-        return str(rng.randint(1, 16))
+        return str(rng.randint(1, 1000))
 
     def near_misses(self) -> dict[str, list[str]]:
         """What must not succeed: cheats, and answers that are almost right."""
@@ -73,7 +76,12 @@ from typing import Literal
 
 import turnwise as tw
 
-Place = Literal["shelf", "box", "drawer"]
+Place = Literal["shelf", "box", "drawer", "bag", "basket"]
+THINGS = {  # each split has things of its own: tests are unseen tasks
+    "train": ("cup", "book", "lamp", "pen", "hat"),
+    "dev": ("key", "ball", "coat", "vase", "shoe"),
+    "test_iid": ("fork", "radio", "towel", "clock", "brush"),
+}
 
 
 class $cls(tw.ToolEnv):
@@ -82,8 +90,9 @@ class $cls(tw.ToolEnv):
     max_turns = 8
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
-        self.where = dict.fromkeys(("cup", "book", "lamp"), "shelf")  # the world; rng is all the randomness there is
-        self.thing, self.goal = rng.pick(("cup", "book", "lamp")), rng.pick(("box", "drawer"))
+        things = THINGS[task.split]
+        self.where = dict.fromkeys(things, "shelf")  # the world; rng is all the randomness there is
+        self.thing, self.goal = rng.pick(things), rng.pick(("box", "drawer", "bag", "basket"))
         return f"Put the {self.thing} into the {self.goal}, leave the rest, then call done."
 
     @tw.tool

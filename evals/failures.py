@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from ..errors import EnvironmentFailedError, UsageError
+from ..errors import EnvironmentFailedError, NothingScoredError, UsageError
 from ..rollouts.episode import Episode, Outcome, Turn
 
 ENVIRONMENT_FAILED = EnvironmentFailedError.__name__
@@ -71,18 +71,19 @@ def judged_of(every: Sequence[Episode]) -> list[Episode]:
     """Return the scored episodes.
 
     Raises:
-        UsageError: there are none, so nothing is known about the policy.
+        NothingScoredError: there are none, so nothing is known about the policy.
+        UsageError: there are no episodes.
     """
+    if not every:
+        raise UsageError("there are no episodes to summarize; run some first (turnwise eval)")
     judged = [episode for episode in every if episode.scored]
     if not judged:
-        raise UsageError(_nothing(every))
+        raise NothingScoredError(_nothing(every))
     return judged
 
 
 def _nothing(every: Sequence[Episode]) -> str:
-    """Explain why there is nothing to summarize, and what to do."""
-    if not every:
-        return "there are no episodes to summarise; run some first (turnwise eval)"
+    """Explain why there is nothing to summarize."""
     counts = ", ".join(f"{n} {outcome}" for outcome, n in counted(str(e.outcome) for e in every).items())
     first = next((e.error for e in every if e.error), None)
     return f"none of {len(every)} episodes is scored ({counts}): nothing is known about the policy" + (

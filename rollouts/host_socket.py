@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 from typing import Any, Self
 
-from ..envs.remote.address import Address, remote_id
-from ..envs.remote.connection import Connection, connection_to
-from ..envs.remote.env import LOOP
+from ..envs.remote.address import remote_id
+from ..envs.remote.connection import Connection
 from ..envs.remote.episode import RemoteEpisode
 from .hosts import CLOSING_GRACE, Host
 
@@ -22,24 +21,30 @@ class SocketHost(Host):
     A broken connection is replaced, and the server keeps the episode meanwhile. If server or worker are lost, the verb
     raises an ``EnvironmentDiedError``, and the runner repeats the recorded actions in another episode, as it does for a
     dead process.
+
+    Args:
+        remote: the episode.
+        held: hosts that take a place on a server; this one and its forks are in it until they are closed.
     """
 
-    def __init__(self, remote: RemoteEpisode) -> None:
-        self._remote = remote
+    def __init__(self, remote: RemoteEpisode, held: set[SocketHost]) -> None:
+        self._remote, self._held = remote, held
+        held.add(self)
 
     @classmethod
-    async def open(cls, id: str, digest: str | None = None) -> Self:
+    async def open(cls, id: str, held: set[SocketHost], digest: str | None = None) -> Self:
         """Connect to the server of ``turnwise://host:port/ID``, or use the connection of this loop.
 
         Args:
             id: id of the environment.
+            held: hosts that take a place on a server.
             digest: digest that the server must have for it (default: any).
 
         Raises:
             UsageError: the server has another digest.
         """
         address, env = remote_id(id)
-        return cls(await RemoteEpisode.at(address, env, digest))
+        return cls(await RemoteEpisode.at(address, env, digest), held)
 
     @property
     def digest(self) -> str:
@@ -52,11 +57,14 @@ class SocketHost(Host):
         return self._remote.connection
 
     async def fork(self) -> SocketHost:
-        return self._alike(SocketHost(await self._do("fork")))
+        return self._alike(SocketHost(await self._do("fork"), self._held))
 
     async def close(self) -> None:
-        with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._remote.close(), CLOSING_GRACE)
+        try:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._remote.close(), CLOSING_GRACE)
+        finally:
+            self._held.discard(self)
 
     def abandon(self) -> None:
         closing = asyncio.ensure_future(self.close())
@@ -80,17 +88,3 @@ class SocketHost(Host):
 
 _closing: set[asyncio.Future[None]] = set()
 """Requests to close that nothing waits for; the loop itself refers to them only weakly."""
-
-
-def places_at(address: Address) -> int:
-    """Return how many episodes a server plays at a time, for synchronous code.
-
-    Raises:
-        UsageError: the server refuses the token or the version.
-        InfrastructureError: the server cannot be reached.
-    """
-
-    async def capacity() -> int:
-        return (await connection_to(address).hello()).capacity
-
-    return LOOP.wait(capacity())

@@ -16,7 +16,7 @@ from gymnasium.envs.registration import load_env_creator
 from ..agents.agent import Agent
 from ..envs.base import TurnEnv
 from ..envs.registry import create, find, make
-from ..envs.remote.address import is_foreign, is_remote
+from ..envs.remote.address import is_foreign
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
@@ -27,7 +27,7 @@ from .hedging import ResetWatch
 from .host_process import ProcessHost, portable
 from .hosts import AwaitingHost, Build, Host, InlineHost, ThreadHost
 from .options import Isolation, RunOptions
-from .servers import Servers
+from .servers import Servers, servers_for
 from .stats import RunStats
 
 LOG = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ class EnvPool:
         kwargs = dict(env_kwargs or {})
         if isinstance(env, str):
             entry = find(env)
-            if is_remote(env) and not kwargs:
-                return cls(env, partial(make, env), "inline", servers=Servers(env))
+            if (servers := servers_for(env, kwargs)) is not None:
+                return cls(env, partial(make, env), "inline", servers=servers)
             if is_foreign(env):  # it has a process already, and only awaits
                 return cls(env, partial(make, env, **kwargs), "inline", kwargs)
             if isolation == "process":
@@ -119,14 +119,14 @@ class EnvPool:
             self._abandoned += 1
             host.abandon()
         if self.servers is not None:
-            self.servers.returned(host, self._free)
+            self.servers.returned()
 
     async def discard(self, host: Host) -> None:
         """Take an environment back and close it."""
         self._lent.discard(host)
         await host.close()
         if self.servers is not None:
-            self.servers.returned(host, self._free)
+            self.servers.returned()
 
     async def close(self) -> None:
         """Close every environment; one that is still in use is abandoned."""
@@ -135,6 +135,8 @@ class EnvPool:
         for host in lent:
             host.abandon()
         await asyncio.gather(*(host.close() for host in free))
+        if self.servers is not None:
+            await self.servers.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -156,8 +158,8 @@ class EnvPool:
     async def _take_remote(self, servers: Servers) -> Host:
         """Return an idle host, or one on a server that has room; wait until there is one."""
         async with servers.line:
-            while not self._free:
-                if (opened := await servers.open(self._lent)) is not None:
+            while not servers.usable(self._free):
+                if (opened := await servers.open()) is not None:
                     self._count()
                     self._free.append(opened)
                 else:

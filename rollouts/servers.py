@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from ..envs.remote.address import Address, remote_id, servers_of
+from ..envs.remote.address import Address, is_remote, remote_id, servers_of
 from ..envs.remote.connection import connection_to
-from ..errors import InfrastructureError
-from ..logs import event
-from .host_socket import SocketHost, places_at
+from ..envs.remote.env import LOOP
+from ..envs.remote.outages import report_lost
+from ..errors import InfrastructureError, UsageError
+from .host_socket import SocketHost
 from .hosts import Host
 
-LOG = logging.getLogger(__name__)
-REST = 30.0
-"""Seconds in which a server that was lost gets no new host."""
+REST = 10.0
+"""Seconds after which a server that did not answer is tried again."""
 LOOK = 1.0
-"""Seconds between two looks for a server that is back, while all places are taken."""
+"""Seconds between two looks for a free place, while all are taken."""
+Answer = int | InfrastructureError | UsageError
+"""Places of a server, or the reason why it cannot be used."""
 
 
 class Servers:
@@ -36,42 +38,48 @@ class Servers:
     """
 
     def __init__(self, id: str) -> None:
-        self._ids = {remote_id(each)[0]: each for each in servers_of(id)}
-        self._places = self._reached()
-        shuffled = random.Random().sample(list(self._ids), len(self._ids))
-        self._ids = {
-            each: self._ids[each] for each in shuffled
-        }  # among equal ones, workers of a cluster choose different
-        self._rested: dict[Address, float] = {}
+        ids = {remote_id(each)[0]: each for each in servers_of(id)}
+        shuffled = random.Random().sample(list(ids), len(ids))
+        self._ids = {each: ids[each] for each in shuffled}  # among equal ones, workers of a cluster choose different
+        self._places: dict[Address, int] = {}
+        self._tries: dict[Address, asyncio.Task[Answer]] = {}
+        self._tried: dict[Address, float] = {}
         self._digest: str | None = None
         self._changed = asyncio.Event()
+        self._held: set[SocketHost] = set()
         self.line = asyncio.Lock()
         """Held by the pool from the choice of a server until the host counts as taken."""
+        answers = LOOP.wait(_answers_of(ids))
+        if not any(isinstance(answer, int) for answer in answers) or any(isinstance(a, UsageError) for a in answers):
+            raise _problem_of(answers)
+        for address, answer in zip(ids, answers, strict=True):
+            self._note(address, answer)
 
     @property
     def places(self) -> int:
         """Number of episodes that all servers play at a time."""
         return sum(self._places.values())
 
-    async def open(self, hosts: Iterable[Host]) -> SocketHost | None:
-        """Return a host on a server that has room; ``None`` if one of the pool's hosts must come back first.
+    async def open(self) -> SocketHost | None:
+        """Return a host on a server that has room; ``None`` if an open host or a fork must end first.
 
-        Args:
-            hosts: open hosts of the pool.
+        A server without a connection is tried beside that, and waited for only if no host is open.
 
         Raises:
-            InfrastructureError: the pool has no host, and no server can be reached.
-            UsageError: a server has another version of the environment than the pool's first host.
+            InfrastructureError: no host is open, and no server can be reached.
+            UsageError: a server has another version of the environment than the first host.
         """
-        taken = Counter(host.connection.address for host in hosts if isinstance(host, SocketHost))
+        taken = Counter(host.connection.address for host in self._held)
+        tries = [self._try(each, 0.0 if not taken else REST) for each in self._ids if not self._ready(each)]
+        if not (room := self._with_room(taken)) and not taken:
+            await self._first(tries)
+            room = self._with_room(taken)
         problem: InfrastructureError | None = None
-        for address in self._with_room(taken) or ([] if taken else list(self._ids)):
+        for address in room:
             try:
-                host = await SocketHost.open(self._ids[address], self._digest)
-                self._places.setdefault(address, (await connection_to(address).hello()).capacity)
+                host = await SocketHost.open(self._ids[address], self._held, self._digest)
             except InfrastructureError as error:
                 problem = problem or error
-                self._rested[address] = time.monotonic()
             else:
                 self._digest = host.digest
                 return host
@@ -86,35 +94,93 @@ class Servers:
             async with asyncio.timeout(LOOK):
                 await self._changed.wait()
 
-    def returned(self, host: Host, free: list[Host]) -> None:
-        """Note that a host came back; if its server is lost, remove that server's hosts from the free ones."""
+    def returned(self) -> None:
+        """Note that a host came back."""
         self._changed.set()
-        if isinstance(host, SocketHost) and host.connection.lost:
-            self._rested[host.connection.address] = time.monotonic()
-            for each in [other for other in free if isinstance(other, SocketHost)]:
-                if each.connection is host.connection:
-                    free.remove(each)
-                    each.abandon()
 
-    def _reached(self) -> dict[Address, int]:
-        """Return the places of each server that answers."""
-        places, problems = {}, []
-        for address in self._ids:
-            try:
-                places[address] = places_at(address)
-            except InfrastructureError as error:
-                problems.append(error)
-        if not places:
-            raise problems[0]
-        for problem in problems:
-            event(LOG, "server not reached", f"going on without a server: {problem}", level=logging.WARNING)
-        return places
+    def usable(self, free: list[Host]) -> list[Host]:
+        """Remove the hosts of lost servers from the free ones, and return these."""
+        for host in [each for each in free if isinstance(each, SocketHost) and not each.connection.connected]:
+            free.remove(host)
+            host.abandon()
+        return free
+
+    async def close(self) -> None:
+        """Try no more servers."""
+        tries = list(self._tries.values())
+        for task in tries:
+            task.cancel()
+        await asyncio.gather(*tries, return_exceptions=True)
+
+    async def _first(self, tries: Iterable[asyncio.Task[Answer]]) -> None:
+        """Wait for the first server that answers.
+
+        Raises:
+            InfrastructureError: none does.
+            UsageError: none does, and one refuses the token or the version.
+        """
+        waiting, answers = set(tries), list[Answer]()
+        while waiting and not any(isinstance(answer, int) for answer in answers):
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            answers += [task.result() for task in done]
+        if not any(isinstance(answer, int) for answer in answers):
+            raise _problem_of(answers)
+
+    def _try(self, address: Address, rest: float) -> asyncio.Task[Answer]:
+        """Return the task that connects to a server; another one if the last ended ``rest`` seconds ago."""
+        task = self._tries.get(address)
+        if task is None or (task.done() and time.monotonic() - self._tried[address] >= rest):
+            task = self._tries[address] = asyncio.create_task(self._ask(address), name="turnwise-server")
+        return task
+
+    async def _ask(self, address: Address) -> Answer:
+        """Connect to a server, and note its places."""
+        answer = await _answer_of(address)
+        self._tried[address] = time.monotonic()
+        self._note(address, answer)
+        return answer
+
+    def _note(self, address: Address, answer: Answer) -> None:
+        if isinstance(answer, int):
+            self._places[address] = answer
+            self._changed.set()
+        else:
+            others = "; its tasks go to the others" if len(self._ids) > 1 else ""
+            report_lost(address, f"lost a server{others}: {answer}")
 
     def _with_room(self, taken: Counter[Address]) -> list[Address]:
-        """Return the servers with a free place that are not lost, by the share of their places that is taken."""
-        room = [each for each in self._ids if taken[each] < self._places.get(each, 1) and not self._rests(each)]
-        used = {each: max(taken[each], connection_to(each).load) for each in room}  # others' episodes and forks, too
-        return sorted(room, key=lambda each: used[each] / self._places.get(each, 1))
+        """Return the connected servers with a free place, by the share of their places that is taken."""
+        room = [each for each in self._ids if self._ready(each) and taken[each] < self._places[each]]
+        used = {each: max(taken[each], connection_to(each).load) for each in room}  # others' episodes, too
+        return sorted(room, key=lambda each: used[each] / self._places[each])
 
-    def _rests(self, address: Address) -> bool:
-        return time.monotonic() - self._rested.get(address, -REST) < REST
+    def _ready(self, address: Address) -> bool:
+        return address in self._places and connection_to(address).connected
+
+
+def servers_for(env_id: str, env_kwargs: Mapping[str, Any]) -> Servers | None:
+    """Return the servers that a pool uses for an environment; ``None`` if the environment is not remote.
+
+    Args:
+        env_id: id of the environment.
+        env_kwargs: its arguments; a remote one takes none, and ``make`` refuses them.
+    """
+    return Servers(env_id) if is_remote(env_id) and not env_kwargs else None
+
+
+async def _answer_of(address: Address) -> Answer:
+    try:
+        return (await connection_to(address).hello()).capacity
+    except (InfrastructureError, UsageError) as error:
+        return error
+
+
+async def _answers_of(addresses: Iterable[Address]) -> list[Answer]:
+    return await asyncio.gather(*map(_answer_of, addresses))
+
+
+def _problem_of(answers: Iterable[Answer]) -> Exception:
+    """Return the error of servers that cannot be used: what one refuses, or else why none can be reached."""
+    problems = [answer for answer in answers if not isinstance(answer, int)]
+    refused = next((problem for problem in problems if isinstance(problem, UsageError)), None)
+    return refused or InfrastructureError(" and ".join(map(str, problems)))

@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from ...errors import EnvironmentDiedError, EnvironmentFailedError, InfrastructureError, RequestError, UsageError
 from .address import Address
 from .frames import PATH, PROTOCOL, Hello, Verb, decode, encode
+from .outages import report_back, report_lost
 from .problems import raised, unreachable
 
 RESEND = 10.0
@@ -102,9 +103,9 @@ class Connection:
         return self._state.hello.load if self._state.hello else 0
 
     @property
-    def lost(self) -> bool:
-        """Whether the last socket broke while something needed it, and none has replaced it."""
-        return self._state.lost is not None
+    def connected(self) -> bool:
+        """Whether there is a socket to the server."""
+        return self._state.socket is not None
 
     async def ask(self, verb: Verb, data: Mapping[str, Any], episode: str | None = None) -> dict[str, Any]:
         """Send a request, as often as necessary, and return the data of its answer.
@@ -185,8 +186,11 @@ class Connection:
                 while True:
                     await asyncio.sleep(state.pause)
                     state.pause = min(max(2 * state.pause, SHORTEST_PAUSE), LONGEST_PAUSE)
-                    with contextlib.suppress(InfrastructureError):
+                    try:
                         return await self._connected()
+                    except InfrastructureError as error:
+                        text = f"lost a server, for which its episodes wait up to {limit:g} s: {error}"
+                        report_lost(self.address, text)
         raise EnvironmentDiedError(f"{self.address} was lost, and could not be reached again in {limit:g} s")
 
     async def _connected(self) -> ClientConnection:
@@ -216,6 +220,7 @@ class Connection:
                 raise unreachable(self.address, error) from None
             raise
         self._state.socket = socket
+        report_back(self.address)
         return socket
 
     def _refused(self, status: int) -> Exception:

@@ -124,11 +124,17 @@ class LeaseChannel(_Messages):
 
         Raises:
             WorkerLostError: the worker died, or was given up.
+            InfrastructureError: the lease was canceled in the worker.
         """
         number = next(self._numbers)
         answer = self._asked(number, lease)
         try:
-            return await answer
+            if played := await answer:
+                return played
+            raise InfrastructureError(
+                "an episode was canceled in its worker, and not by the driver: its agent or environment raised "
+                "CancelledError"
+            )
         except asyncio.CancelledError:
             if answer.cancelled():  # otherwise it came at the same moment
                 with contextlib.suppress(WorkerLostError):

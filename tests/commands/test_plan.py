@@ -81,6 +81,28 @@ def test_mistakes_are_one_line(run: Run, words: list[str], said: str) -> None:
     assert len(ran.err) < 400, "a few names, and where the others are"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["qwen3-0.6b-archer", "model=x"], "the shape of 'x' is not known"),
+        (["qwen3-0.6b-loop", "--trial", "/nowhere"], "there is no trial in /nowhere"),
+        (["loop-maze", "--algorithm", "grop"], "unknown algorithm 'grop'"),
+        (["pretrain-2m"], "does not show its algorithm"),
+        (["loop", "--config", "qwen3-0.6b-loop"], "turnwise plan qwen3-0.6b-loop"),
+    ],
+)
+def test_what_needs_no_torch_is_refused_before_its_import(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    def imports(_: str) -> None:
+        raise AssertionError("torch is imported here, which may take half a minute")
+
+    monkeypatch.setattr("turnwise.commands.plan.train_extra", imports)
+    ran = run("plan", *words)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert said in ran.err
+
+
 def test_rows_beyond_the_models_context_are_said_to_be_cut(run: Run) -> None:
     cut = "--tokens 50000 is more than the model's context: rows of 40960 are planned"
     assert cut in " ".join(run("plan", "qwen3-0.6b-loop", "--tokens", "50000", "--gpu", "h200").err.split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +20,7 @@ from turnwise.errors import InfrastructureError, UsageError
 from turnwise.rollouts.host_socket import SocketHost
 from turnwise.rollouts.pool import EnvPool
 
-from ..service.environment_servers import ID, LOOP, OTHER, TOKEN, Tally, serving, task
+from ..service.environment_servers import ID, LOOP, OTHER, TOKEN, Tally, serving, task, until
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +115,36 @@ def test_what_a_lost_server_played_waits_for_places_of_the_others(monkeypatch: p
     assert [episode.outcome for episode in episodes] == ["completed"] * 12
 
 
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "one of two"])
+def test_a_server_that_dies_is_named_at_once_and_when_it_is_back(others: int, caplog: pytest.LogCaptureFixture) -> None:
+    """In one line each, although several episodes wait for it; the first long before the wait for it ends."""
+    with contextlib.ExitStack() as stack, caplog.at_level("WARNING"):
+        stay = [stack.enter_context(serving(capacity=3, reattach=5)) for _ in range(others)]
+        first = stack.enter_context(serving(capacity=3, reattach=5))
+        port = int(first.address.rpartition(":")[2])
+        kept: list[Any] = []
+
+        def kill(acted: int) -> None:
+            if acted == 4:
+                LOOP.wait(first.aclose(), 60)  # it forgets its episodes, as after a crash
+
+        def named() -> None:
+            until(lambda: "lost a server" in caplog.text, why="the dead server is not named")
+            kept.append(stack.enter_context(serving(capacity=3, port=port)))
+
+        reporter = threading.Thread(target=named)
+        reporter.start()
+        episodes = list(tw.run(at(first, *stay), Adds(kill), [task(seed) for seed in range(9)], backoff=0.01))
+        reporter.join()
+    assert [episode.outcome for episode in episodes] == ["completed"] * 9
+    lines = [record.message for record in caplog.records if first.address in record.message]
+    assert lines == [
+        f"lost a server, for which its episodes wait up to 5 s: cannot reach {first.address}: Connection refused; "
+        "is `turnwise serve` running there?",
+        f"{first.address} is back",
+    ]
+
+
 async def test_a_failed_environment_does_not_count_against_a_healthy_server() -> None:
     with serving(capacity=4) as one, serving(capacity=4) as other:
         pool = await asyncio.to_thread(EnvPool.of, at(one, other))
@@ -135,8 +166,10 @@ def test_a_server_that_does_not_answer_is_left_out_and_named(caplog: pytest.LogC
             episodes = list(tw.run(id, Adds(), [task(seed) for seed in range(4)]))
         assert [episode.outcome for episode in episodes] == ["completed"] * 4
         assert f"cannot reach ws://{place}" in caplog.text
-    with unused() as one, unused() as other, pytest.raises(InfrastructureError, match=f"cannot reach ws://{one}"):
+    with unused() as one, unused() as other, pytest.raises(InfrastructureError) as refused:
         EnvPool.of(at(one, other))
+    assert f"cannot reach ws://{one}" in str(refused.value)
+    assert f"cannot reach ws://{other}" in str(refused.value), "all that are absent are named"
 
 
 def test_servers_of_different_versions_are_not_mixed() -> None:
@@ -158,6 +191,45 @@ def test_each_server_gets_its_own_token(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setenv("TURNWISE_TOKEN", TOKEN)
         with pytest.raises(UsageError, match="refused the token"):
             EnvPool.of(at(one, two))
+
+
+async def test_a_fork_takes_a_place_on_the_server_of_its_parent() -> None:
+    """A new episode waits for a place, or goes elsewhere; the server would refuse it in the end."""
+    with serving(capacity=2) as small:
+        pool = await asyncio.to_thread(EnvPool.of, at(small))
+        async with asyncio.timeout(20), pool:
+            parent = await pool.take()
+            await parent.reset(task())
+            fork = await parent.fork()
+            waiting = asyncio.create_task(pool.take())
+            await asyncio.sleep(0.3)
+            assert not waiting.done(), "parent and fork take both places"
+            await fork.close()
+            pool.give(await waiting, reusable=True)
+            pool.give(parent, reusable=True)
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[str]:
+    """A place that accepts connections and never answers."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(64)
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+async def test_a_lost_server_that_does_not_answer_is_tried_beside_the_play(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection never opens while it is silent; nothing but the test's own end waits for it."""
+    monkeypatch.setattr("turnwise.envs.remote.connection.OPENING", 0.2)
+    with serving(capacity=1) as server, silent() as place:
+        pool = await asyncio.to_thread(EnvPool.of, at(server, place))
+        monkeypatch.setattr("turnwise.envs.remote.connection.OPENING", 3600.0)
+        async with asyncio.timeout(20), pool:
+            host = await pool.take()
+            waiting = asyncio.create_task(pool.take())  # the only server that answers is full
+            await asyncio.sleep(0.05)
+            pool.give(host, reusable=True)
+            pool.give(await waiting, reusable=True)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ def test_what_is_written_certifies_as_it_is(kind: Kind, tmp_path: Path, monkeypa
     assert certificate.passed, str(certificate)
     skipped = {verdict.law for verdict in certificate.verdicts if verdict.status == "skip"}
     tools = {"tools_described", "tools_never_raise", "bad_calls_change_nothing"}
+    remarks = [verdict.reason for verdict in certificate.verdicts if verdict.status == "pass" and verdict.reason]
+    assert not remarks, "a new environment certifies without a remark: its splits share no task"
     assert skipped == {"answer_not_leaked"} | (tools if kind is Kind.TURN else set())
 
 

@@ -191,7 +191,7 @@ def test_a_reasoning_model_behind_an_api_is_evaluated(call: Call, server: str, f
 def test_a_bug_of_a_tool_is_not_the_policys_failure(call: Call, folder: Path) -> None:
     (folder / "buggy.py").write_text(LAMP.replace("self.on = True", 'raise ValueError("a bug of mine")'))
     ran = call("turnwise", "eval", "buggy.py", "--policy", "oracle", "-n", "3", "--no-report")
-    assert ran.code == 2, "nothing is known about the policy (A5)"
+    assert ran.code == 3, "nothing is known about the policy (A5)"
     assert "a bug of mine" in ran.err
     assert "buggy.py" in ran.err
 

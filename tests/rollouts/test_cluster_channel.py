@@ -37,6 +37,8 @@ class Player:
                 await self.go.wait()
             if lease == b"panic":
                 raise Panic
+            if lease == b"cancel":
+                raise asyncio.CancelledError
         except asyncio.CancelledError:
             await asyncio.sleep(0)  # closing an environment takes a moment
             self.canceled.append(lease)
@@ -125,6 +127,11 @@ async def test_a_lease_that_ends_without_an_answer_counts_its_worker_as_lost(
     channel._on_lost = channel.close
     with pytest.raises(WorkerLostError, match="its connection broke"):
         await asyncio.wait_for(channel.play(b"panic"), 20)
+
+
+async def test_a_lease_that_is_canceled_in_its_worker_is_an_error_in_one_line(channel: LeaseChannel) -> None:
+    with pytest.raises(InfrastructureError, match="an episode was canceled in its worker"):
+        await asyncio.wait_for(channel.play(b"cancel"), 20)
 
 
 async def test_a_worker_that_cannot_be_reached_is_named_with_its_port(player: Player) -> None:

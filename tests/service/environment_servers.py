@@ -107,12 +107,14 @@ def task(seed: int = 0) -> TaskSpec:
 
 
 @contextlib.contextmanager
-def serving(ids: Sequence[str] = (ID,), *, tokens: Sequence[str] = (TOKEN, OTHER), **settings: Any) -> Iterator[Any]:
+def serving(
+    ids: Sequence[str] = (ID,), *, tokens: Sequence[str] = (TOKEN, OTHER), port: int = 0, **settings: Any
+) -> Iterator[Any]:
     """A server in the loop of a thread; environments are in threads unless a test says otherwise."""
     if ID in ids:
         tw.register(ID, Tally)
     config = ServeConfig(**{"isolation": "thread", "heartbeat": 0.5, **settings})
-    server = EnvironmentServer(ids, config, tokens=tokens, operator=OPERATOR)
+    server = EnvironmentServer(ids, config, tokens=tokens, operator=OPERATOR, port=port)
     LOOP.wait(server.start(), 60)
     try:
         yield server

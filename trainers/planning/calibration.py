@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,9 @@ from ...inference.hardware import NAMES, Gpu
 from .memory import GIB, memory_of
 from .shapes import KNOWN
 from .speed import learning_seconds
+from .trials import LINES, trial_lines
 from .workload import Passes, Sampler, Workload
 
-LINES = "lines.jsonl"
 SHAPE = re.compile(r"update, (?P<size>\d+)k x (?P<count>\d+), (?P<variant>.+)")
 """Name of a line that has the speed of an update of Qwen3-0.6B."""
 KNOWN_WORDS = {"autocast", "recompute", "compiled", "packed", "sdpa", "fused AdamW", "fp32"}
@@ -85,13 +84,7 @@ def _positive(value: Any) -> bool:
 
 def _updates(folder: Path, gpu: Gpu) -> Iterator[tuple[Mapping[str, Any], Passes]]:
     """Yield the lines of updates on such a GPU, each with what was computed."""
-    file = folder / LINES
-    if not file.is_file():
-        raise UsageError(f"there is no trial in {folder}: name the output folder of scripts/gpu-trial, with {LINES}")
-    try:
-        lines = [json.loads(text) for text in file.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file} is not the result of scripts/gpu-trial: {error}") from None
+    lines = trial_lines(folder)
     word = gpu.title.partition(" ")[0]
     assert word in NAMES
     for line in lines:
