@@ -139,8 +139,10 @@ def evaluate(
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
     with resumable(ONCE_MORE), acting(settings, folder, resume=resume, overwrite=overwrite) as agent:
         try:
-            again = {"resume": resume, "overwrite": overwrite}
-            summary = run_evaluation(settings, agent, store=folder / EPISODES, progress=True, **again)
+            episodes = folder / EPISODES
+            summary = run_evaluation(
+                settings, agent, store=episodes, progress=True, resume=resume, overwrite=overwrite
+            )
         except NothingScoredError as error:
             raise NothingScoredError(f"{error}. {play_again(folder / EPISODES)}") from error
     summary.save(folder / SUMMARY)

@@ -54,7 +54,8 @@ class Rollout:
             self._fail("it asked twice at a time; Turnwise plays one conversation")
         if seen[: len(self._known)] != self._known:
             self._fail("it rewrote the conversation; Turnwise plays harnesses that only append to it")
-        reply = self._reply = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._reply = reply
         self.events.put_nowait({"messages": messages[len(self._known) :], "tools": body.get("tools") or []})
         message = await reply
         self._known = [*seen, _identity(message)]

@@ -157,9 +157,13 @@ class HarborEnv(Workbench[HarborTask]):
         return "Submitted."
 
     async def judge(self) -> Score:
-        """Destroy the agent's sandbox, and run the tests on its files in a fresh one."""
+        """Destroy the agent's sandbox, and run the tests on its files in a fresh one.
+
+        An episode that is judged early goes on in another sandbox, with the same files and an empty ``/tmp``.
+        """
         files = await self.episode_sandbox.look()
         await self.episode_sandbox.close()
+        self.episode_sandbox = self._opened(files)
         self._verdict = await graded(self.work, self._places.verifier, files, shared_backend(BACKEND))
         violations = (self._verdict.violation,) if self._verdict.violation else ()
         return Score(self._verdict.reward == 1, violations=violations)

@@ -135,7 +135,8 @@ def test_a_harness_that_rewrites_the_conversation_is_refused() -> None:
         await asyncio.gather(again, return_exceptions=True)
         return event
 
-    said, next_one = {"role": "assistant", "content": "Yes.", "refusal": None}, {"role": "user", "content": "And?"}
+    said: dict[str, Any] = {"role": "assistant", "content": "Yes.", "refusal": None}
+    next_one: dict[str, Any] = {"role": "user", "content": "And?"}
     assert asyncio.run(play([said, next_one])) == {"messages": [next_one], "tools": []}
     for second in ([next_one], [{**said, "content": "No."}, next_one]):
         assert "rewrote the conversation" in asyncio.run(play(second))["failed"]
@@ -193,7 +194,7 @@ def test_a_taskset_scores_as_vf_eval_scores_the_same_replies(name: str, tmp_path
 @pytest.mark.slow
 def test_the_real_verifiers_refuses_in_one_line(tmp_path: Path) -> None:
     shell = {"agent": {"harness": {"id": "bash"}}}
-    cases = {
+    cases: dict[str, dict[str, Any]] = {
         "taskset 'absent' not found": {"name": "absent"},
         "without a sandbox: set agent.runtime.type": {"name": "tw_sums", "config": shell},
         "the roles assistant, user, and Turnwise plays one": {"name": "tw_sums", "config": {"id": "user-sim"}},

@@ -11,6 +11,7 @@ import turnwise as tw
 from turnwise.envs.harbor.env import SUBMIT, HarborEnv
 from turnwise.envs.named import environment
 from turnwise.errors import EnvironmentFailedError, UnknownEnvironmentError, UsageError
+from turnwise.sandboxes import LOOP
 
 from .worlds import DOCKERFILE, TOML, task_folder
 
@@ -54,6 +55,17 @@ class TestADemo:
         assert "eth" not in seen
         assert "\n0\n" not in seen, "commands do not run as root"
         assert "/app\nhello" in seen
+        env.close()
+
+    def test_an_episode_that_is_judged_early_goes_on(self, demo: Path) -> None:
+        env = HarborEnv(demo)
+        env.reset(seed=0)
+        run(env, "touch kept")
+        assert not LOOP.wait(env.judge()).success
+        assert "kept" in run(env, "ls")
+        env.step(env.oracle())
+        _, reward, terminated, _, _ = env.step(SUBMIT)
+        assert (reward, terminated) == (1.0, True)
         env.close()
 
     def test_a_fork_has_the_files_and_goes_its_own_way(self, demo: Path) -> None:
