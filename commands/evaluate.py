@@ -140,9 +140,7 @@ def evaluate(
     with resumable(ONCE_MORE), acting(settings, folder, resume=resume, overwrite=overwrite) as agent:
         try:
             episodes = folder / EPISODES
-            summary = run_evaluation(
-                settings, agent, store=episodes, progress=True, resume=resume, overwrite=overwrite
-            )
+            summary = run_evaluation(settings, agent, store=episodes, progress=True, resume=resume, overwrite=overwrite)
         except NothingScoredError as error:
             raise NothingScoredError(f"{error}. {play_again(folder / EPISODES)}") from error
     summary.save(folder / SUMMARY)

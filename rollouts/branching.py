@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..agents.agent import Agent
 from ..errors import InfrastructureError
@@ -28,6 +28,7 @@ from .options import RunOptions
 from .playing import with_retries
 from .pool import EnvPool, RemotePool, width
 from .runner import IndexedTask, fingerprints, group_id
+from .slot import Slot
 from .stats import RunStats
 from .turns import one_line
 
@@ -80,7 +81,8 @@ async def branch_episodes(
         ContractError: the agent broke its contract, or the environment cannot be forked.
     """
     counted = stats or RunStats()
-    slots = asyncio.Semaphore(options.concurrency)
+    forks = pool.servers.keep_for_forks() if pool.servers is not None else options.concurrency
+    slots = asyncio.Semaphore(min(options.concurrency, forks))
     todo = _paths(pool, agent, tasks, options, skip, counted, slots)
     playing: dict[asyncio.Task[list[Episode]], int] = {}
     try:
@@ -211,7 +213,7 @@ class Paths:
             attempt = started.following(attempt) if attempt is not None else started
             try:
                 async with slot:
-                    return await attempt.play(provider), observer
+                    return await attempt.play(slot.without(provider)), observer
             except BaseException as error:
                 await _voided(observer)
                 lost = attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
@@ -252,32 +254,10 @@ class Paths:
         return await self.onward(state, (self.unrecorded_request(name, fork) for name in names))
 
 
-class Slot:
-    """Right to be played, one of ``concurrency``; a path that waits for others returns it meanwhile."""
-
-    def __init__(self, slots: asyncio.Semaphore) -> None:
-        self._slots, self._held = slots, False
-
-    async def __aenter__(self) -> Self:
-        await self._slots.acquire()
-        self._held = True
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._held:
-            self._held = False
-            self._slots.release()
-
-    async def lent(self, waiting: Coroutine[Any, Any, T]) -> T:
-        """Return the slot while waiting for other paths."""
-        await self.__aexit__()
-        result = await waiting
-        await self.__aenter__()
-        return result
-
-
 class Forks:
     """Lends forks of one environment, which must not change meanwhile."""
+
+    queues = False
 
     def __init__(self, origin: Host) -> None:
         self._origin = origin

@@ -188,8 +188,10 @@ class _Brancher:
         """Cancel all branches of the path."""
         for sprout in self._sprouts:
             sprout.cancel()
-        await asyncio.gather(*self._sprouts, return_exceptions=True)
-        await asyncio.gather(*(provider.close(origin=True) for provider in self._waiting))
+        try:
+            await asyncio.gather(*self._sprouts, return_exceptions=True)
+        finally:  # also if the run is canceled while a failed path stops
+            await asyncio.gather(*(provider.close(origin=True) for provider in self._waiting))
 
     async def _sprout(
         self, origin: EpisodeState, provider: Forks, members: Sequence[tuple[int, list[int]]]

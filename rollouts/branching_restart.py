@@ -21,12 +21,13 @@ from ..agents.agent import Decision, EpisodeContext, Recalling
 from ..config import Config
 from ..errors import InfrastructureError, UsageError
 from ..tasks.rng import Rng
-from .branching import Forks, Paths, Slot, together
+from .branching import Forks, Paths, together
 from .episode import Episode, Fork, Outcome, Turn
 from .episode_run import EpisodeRun
 from .episode_state import EpisodeState
 from .hosts import Host, in_time
 from .repeating import repeated
+from .slot import Slot
 from .step_values import state_returns
 from .store import load_episodes
 from .turns import one_line
@@ -108,8 +109,8 @@ class PrefixRestarts(Config):
         for attempt in range(paths.options.retries + 1):
             host: Host | None = None
             try:
-                async with Slot(paths.slots):
-                    host = await paths.pool.take()
+                async with Slot(paths.slots) as slot:
+                    host = await slot.without(paths.pool).take()
                     state = await _reached(prefix, paths, host)
                 provider = Forks(host)
                 try:

@@ -22,11 +22,12 @@ from ..agents.agent import Decision, Recalling
 from ..config import Config
 from ..envs.messages import Action
 from ..errors import UsageError
-from .branching import Paths, Slot, together
+from .branching import Paths, together
 from .costs import lookahead
 from .episode import Episode, Lookahead, Turn
 from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState
+from .slot import Slot
 
 
 class RolloutSearch(Config):

@@ -21,10 +21,11 @@ from ..agents.agent import Closable, Decision, Forkable
 from ..config import Config
 from ..errors import UsageError
 from ..tasks.rng import Rng
-from .branching import Forks, Paths, Slot, forked, together
+from .branching import Forks, Paths, forked, together
 from .episode import Episode, Fork
 from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState
+from .slot import Slot
 
 
 class ForkedStates(Config):

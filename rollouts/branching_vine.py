@@ -20,11 +20,12 @@ import pydantic
 
 from ..agents.agent import Decision
 from ..config import Config
-from .branching import Paths, Slot, together
+from .branching import Paths, together
 from .costs import lookahead
 from .episode import Episode, Lookahead
 from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState
+from .slot import Slot
 
 
 class StateValues(Config):

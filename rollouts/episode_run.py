@@ -169,8 +169,8 @@ class EpisodeRun:
     async def _taken(self, pool: HostProvider) -> Host:
         fresh = self._origin is None and self._asked is None
         if not (fresh and self._options.hedge_resets and isinstance(pool, EnvPool)):
-            if isinstance(pool, EnvPool) and pool.servers is not None:
-                return await pool.take()  # it may wait for a place for as long as other episodes take
+            if pool.queues:
+                return await pool.take()
             return await self._env(pool.take(), "open" if self._origin is None else "fork")
         self._opening = await self._env(open_hedged(pool, self._request.task, pool.resets), "reset")
         return self._opening.host

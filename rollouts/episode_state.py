@@ -51,6 +51,11 @@ class RolloutObserver(Protocol):
 class HostProvider(Protocol):
     """Source of an attempt's environment."""
 
+    @property
+    def queues(self) -> bool:
+        """Whether ``take`` may wait for as long as other episodes take."""
+        ...
+
     async def take(self) -> Host:
         """Return an environment."""
         ...

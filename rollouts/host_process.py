@@ -65,6 +65,11 @@ class ProcessHost(Host):
         return self._child.process.pid
 
     @property
+    def ended(self) -> bool:
+        """Whether the process has ended, by itself or by ``kill``."""
+        return self._child.process.poll() is not None
+
+    @property
     def episodes(self) -> int:
         """Number of episodes that have started in the process."""
         return self._child.resets

@@ -50,6 +50,11 @@ class Host(ABC):
     busy: bool = False
     """Whether a call is running, or was cancelled before it returned."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether its process has ended."""
+        return False
+
     async def reset(self, task: TaskSpec) -> Reset:
         """Start an episode of ``task``."""
         observation, info, self.tools = await self._do("reset", task)

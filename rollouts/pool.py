@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -98,6 +98,16 @@ class EnvPool:
         """Numbers for a run's metrics; none where nothing can be lost and no resets are hedged."""
         return self.resets.metrics()
 
+    @property
+    def hosts(self) -> Sequence[Host]:
+        """Its environments, idle or in use."""
+        return (*self._free, *self._lent)
+
+    @property
+    def queues(self) -> bool:
+        """Whether ``take`` may wait for as long as other episodes take: for a place on a server."""
+        return self.servers is not None
+
     async def take(self) -> Host:
         """Return an idle environment, or a new one.
 
@@ -106,14 +116,14 @@ class EnvPool:
         """
         if self.servers is not None:
             return await self._take_remote(self.servers)
-        host = self._free.pop() if self._free else await self._open()
+        host = self._idle() or await self._open()
         self._lent.add(host)
         return host
 
     def give(self, host: Host, *, reusable: bool) -> None:
         """Take an environment back; one that is busy or not ``reusable`` is abandoned."""
         self._lent.discard(host)
-        if reusable and not host.busy:
+        if reusable and not (host.busy or host.ended):
             self._free.append(host)
         else:
             self._abandoned += 1
@@ -143,6 +153,16 @@ class EnvPool:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _idle(self) -> Host | None:
+        """Return an idle environment, if there is one; those whose process has ended meanwhile are abandoned."""
+        while self._free:
+            host = self._free.pop()
+            if not host.ended:
+                return host
+            self._abandoned += 1
+            host.abandon()
+        return None
 
     async def _open(self) -> Host:
         if self.isolation == "auto":  # the class that a factory creates is unknown before its first call

@@ -20,6 +20,10 @@ def occupied(pids: Iterable[int]) -> dict[int, int]:
             below.setdefault(process.info["ppid"], []).append(process.pid)
 
     def total(pid: int) -> int:
-        return resident[pid] + sum(total(each) for each in below.get(pid, ()))
+        left, seen = [pid], set[int]()  # a number that is used again may make a circle
+        while left:
+            seen.add(each := left.pop())
+            left += [one for one in below.get(each, ()) if one not in seen]
+        return sum(resident[each] for each in seen)
 
     return {pid: total(pid) for pid in set(pids) if pid in resident}

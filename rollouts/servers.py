@@ -13,7 +13,7 @@ from typing import Any
 from ..envs.remote.address import Address, is_remote, remote_id, servers_of
 from ..envs.remote.connection import connection_to
 from ..envs.remote.env import LOOP
-from ..envs.remote.outages import report_lost
+from ..envs.remote.outages import forget, report_lost
 from ..errors import InfrastructureError, UsageError
 from .host_socket import SocketHost
 from .hosts import Host
@@ -47,8 +47,10 @@ class Servers:
         self._digest: str | None = None
         self._changed = asyncio.Event()
         self._held: set[SocketHost] = set()
+        self._branching = False
         self.line = asyncio.Lock()
         """Held by the pool from the choice of a server until the host counts as taken."""
+        forget(ids)
         answers = LOOP.wait(_answers_of(ids))
         if not any(isinstance(answer, int) for answer in answers) or any(isinstance(a, UsageError) for a in answers):
             raise _problem_of(answers)
@@ -59,6 +61,11 @@ class Servers:
     def places(self) -> int:
         """Number of episodes that all servers play at a time."""
         return sum(self._places.values())
+
+    def keep_for_forks(self) -> int:
+        """Give new hosts only half of the places, so that forks find one; return how many forks fit at a time."""
+        self._branching = True
+        return max(1, sum(places // 2 for places in self._places.values()))
 
     async def open(self) -> SocketHost | None:
         """Return a host on a server that has room; ``None`` if an open host or a fork must end first.
@@ -135,8 +142,10 @@ class Servers:
 
     async def _ask(self, address: Address) -> Answer:
         """Connect to a server, and note its places."""
-        answer = await _answer_of(address)
-        self._tried[address] = time.monotonic()
+        try:
+            answer = await _answer_of(address)
+        finally:
+            self._tried[address] = time.monotonic()
         self._note(address, answer)
         return answer
 
@@ -150,7 +159,8 @@ class Servers:
 
     def _with_room(self, taken: Counter[Address]) -> list[Address]:
         """Return the connected servers with a free place, by the share of their places that is taken."""
-        room = [each for each in self._ids if self._ready(each) and taken[each] < self._places[each]]
+        places = {each: most - self._branching * (most // 2) for each, most in self._places.items()}
+        room = [each for each in self._ids if self._ready(each) and taken[each] < places[each]]
         used = {each: max(taken[each], connection_to(each).load) for each in room}  # others' episodes, too
         return sorted(room, key=lambda each: used[each] / self._places[each])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from ...logs import event
 from .address import Address
@@ -17,6 +18,11 @@ def report_lost(address: Address, text: str) -> None:
     if address not in _lost:
         _lost.add(address)
         event(LOG, "environments lost", text, {"server": str(address)}, level=logging.WARNING)
+
+
+def forget(addresses: Iterable[Address]) -> None:
+    """Forget which servers were reported, since another run starts, which has warnings of its own."""
+    _lost.difference_update(addresses)
 
 
 def report_back(address: Address) -> None:

@@ -47,6 +47,11 @@ class Served:
         """Digest of the environment, its arguments, its source and the release of Turnwise."""
         return str(self.description["digest"])
 
+    @property
+    def hosts(self) -> Sequence[Host]:
+        """Hosts of its pool, the one for questions included."""
+        return self.pool.hosts
+
     async def open(self) -> None:
         """Create one environment and describe it.
 
@@ -157,6 +162,11 @@ class Catalog:
         """
         ids = [id for id in self._served if id.rpartition("/")[2] == name]
         return self.find(ids[0] if len(ids) == 1 and name not in self._served else name)
+
+    @property
+    def hosts(self) -> list[Host]:
+        """Hosts of all environments, but for forks."""
+        return [host for served in self._served.values() for host in served.hosts]
 
     async def open(self) -> None:
         """Create one environment of each kind, and describe it."""

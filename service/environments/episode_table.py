@@ -7,6 +7,7 @@ from typing import Any
 
 from ...envs.remote.frames import EPISODE
 from ...errors import RequestError
+from ...rollouts.hosts import Host
 from ...tasks.spec import TaskSpec
 from .calls import now
 from .catalog import Served
@@ -35,6 +36,11 @@ class EpisodeTable:
     def __len__(self) -> int:
         return len(self._open)
 
+    @property
+    def hosts(self) -> list[Host]:
+        """Hosts of the open episodes, forks included."""
+        return [episode.host for episode in self._open.values() if episode.host is not None]
+
     def find(self, client: str, id: Any, connection: object | None) -> ServedEpisode:
         """Return an episode of a client, and attach it to its connection.
 
@@ -51,6 +57,12 @@ class EpisodeTable:
         """Return the client of an episode, or ``None`` if there is no such episode."""
         episode = self._open.get(id)
         return None if episode is None else episode.client
+
+    def detach(self, connection: object) -> None:
+        """Detach the episodes of a broken connection; they wait for their client."""
+        for episode in self._open.values():
+            if episode.connection is connection:
+                episode.connection, episode.touched = None, now()
 
     def bar(self, id: str) -> None:
         """Refuse an id of no open episode from now on, also for an episode that has not started yet."""

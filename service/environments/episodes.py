@@ -37,7 +37,7 @@ class Episodes(EpisodeTable):
         super().__init__()
         self._config = config
         self.places = Places(config.capacity, config.per_client or config.capacity, config.waiting)
-        self._limits = ProcessLimits(config)
+        self.limits = ProcessLimits(config)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def reset(
@@ -159,12 +159,6 @@ class Episodes(EpisodeTable):
         if episode is not None and episode.client == client:
             await asyncio.shield(self._run(self._end(episode)))  # even if the connection breaks now
 
-    def detach(self, connection: object) -> None:
-        """Detach the episodes of a broken connection; they wait for their client."""
-        for episode in self._open.values():
-            if episode.connection is connection:
-                episode.connection, episode.touched = None, now()
-
     def expect(self, connection: object) -> None:
         """Let ``reattach`` be the limit of a connection's episodes until its next request, if there is such a limit."""
         if self._config.reattach > 0:
@@ -175,8 +169,7 @@ class Episodes(EpisodeTable):
         await asyncio.gather(*(self._end(e) for e in list(self._open.values()) if e.connection is connection))
 
     async def sweep(self) -> None:
-        """End episodes whose client is disconnected, or silent, for too long, and processes beyond their limit."""
-        await self._limits.enforce([episode.host for episode in self._open.values()])
+        """End episodes whose client is disconnected, or silent, for too long."""
         at = now()
         for episode in list(self._open.values()):
             limit = self._config.reattach if episode.connection is None else self._config.idle
@@ -338,8 +331,16 @@ class Episodes(EpisodeTable):
         host, episode.host = episode.host, None
         if host is None:
             return
+        worn = not host.busy and self.limits.is_worn(host)
+        leaving = self._leave(episode, host, discard=worn or (episode.related and not host.busy))
+        if worn:
+            self._run(leaving)  # no client waits for the end of a process
+        else:
+            await leaving
+
+    async def _leave(self, episode: ServedEpisode, host: Host, *, discard: bool) -> None:
         try:
-            if (episode.related or self._limits.is_worn(host)) and not host.busy:
+            if discard:
                 await episode.served.pool.discard(host)
             else:
                 episode.served.pool.give(host, reusable=True)

@@ -23,7 +23,8 @@ class Rate:
     """
 
     def __init__(self, rate: float) -> None:
-        self._rate, self._left = rate, rate
+        self._rate, self._most = rate, max(1.0, rate)
+        self._left = self._most
         self._at = asyncio.get_running_loop().time()
 
     def take(self, longest: float = math.inf) -> float:
@@ -33,7 +34,7 @@ class Rate:
             longest: longest wait; a request that would have to wait longer does not count.
         """
         now = asyncio.get_running_loop().time()
-        self._left, self._at = min(self._rate, self._left + (now - self._at) * self._rate), now
+        self._left, self._at = min(self._most, self._left + (now - self._at) * self._rate), now
         wait = max(0.0, (1 - self._left) / self._rate)
         if wait <= longest:
             self._left -= 1
@@ -43,7 +44,8 @@ class Rate:
 class Pace:
     """ASGI middleware: delays what a client sends over HTTP faster than allowed, on all its connections together.
 
-    A WebSocket has a limit of its own, and a request without a token of the server is refused anyway.
+    A WebSocket has a limit of its own, and a request without a token of the server is refused anyway. A server without
+    tokens does not tell its clients apart.
 
     Args:
         app: the application.

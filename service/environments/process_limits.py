@@ -29,12 +29,12 @@ class ProcessLimits:
         self._occupied: dict[int, int] = {}
 
     async def enforce(self, hosts: Iterable[Host | None]) -> None:
-        """Measure the processes of running episodes, and kill those that occupy too much."""
+        """Measure the processes of environments, and kill those that occupy too much."""
         if self._memory is None:
             return
-        playing = [host for host in hosts if isinstance(host, ProcessHost)]
-        self._occupied = await asyncio.to_thread(occupied, [host.pid for host in playing])
-        for host in playing:
+        measured = [host for host in hosts if isinstance(host, ProcessHost)]
+        self._occupied = await asyncio.to_thread(occupied, [host.pid for host in measured])
+        for host in measured:
             used = self._occupied.get(host.pid, 0)
             if used > self._memory:
                 why = f"occupied {used / 1e9:.2f} GB, more than {self._memory / 1e9:.2f} GB (process_memory)"

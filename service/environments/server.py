@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
+import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from fastapi import FastAPI, WebSocket
 from fastapi.responses import JSONResponse
 
 from ...envs.remote.frames import PATH
+from ...logs import event
 from ..server import LoopServer
 from .access import Access, Client
 from .catalog import Catalog
@@ -24,6 +26,7 @@ from .settings import ServeConfig
 from .socket import EnvironmentSocket
 from .wire import AbortableSocket, Wire
 
+LOG = logging.getLogger(__name__)
 SWEEP = 1.0
 """Seconds between two searches for episodes that their clients have left."""
 
@@ -146,4 +149,8 @@ class EnvironmentServer:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP)
-            await self.episodes.sweep()
+            try:
+                await self.episodes.limits.enforce({*self.episodes.hosts, *self.catalog.hosts})
+                await self.episodes.sweep()
+            except Exception as error:  # the next sweeps must still come
+                event(LOG, "sweep failed", f"{type(error).__name__}: {error}", level=logging.WARNING)

@@ -17,7 +17,10 @@ from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.envs.messages import Action
 from turnwise.envs.remote.address import Address, token_variable
 from turnwise.errors import InfrastructureError, UsageError
+from turnwise.rollouts.branching import branch_episodes
+from turnwise.rollouts.branching_vine import StateValues
 from turnwise.rollouts.host_socket import SocketHost
+from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 
 from ..service.environment_servers import ID, LOOP, OTHER, TOKEN, Tally, serving, task, until
@@ -207,6 +210,33 @@ async def test_a_fork_takes_a_place_on_the_server_of_its_parent() -> None:
             await fork.close()
             pool.give(await waiting, reusable=True)
             pool.give(parent, reusable=True)
+
+
+async def test_a_group_that_branches_ends_on_fewer_places_than_it_has_paths() -> None:
+    """Paths that have places wait for rollouts, and these must not wait for paths without one."""
+    options = RunOptions(concurrency=2, group_size=8, retries=0)
+    with serving(["turnwise/Maze-v0"], capacity=4) as server:
+        id = f"turnwise://{server.address.removeprefix('ws://')}/turnwise/Maze-v0"
+        pool = await asyncio.to_thread(EnvPool.of, id)
+        async with asyncio.timeout(60), pool:
+            spec = tw.make("turnwise/Maze-v0").tasks().spec(0)
+            played = branch_episodes(pool, AlwaysLeft(), [spec], strategy=StateValues(rollouts=1), options=options)
+            episodes = [episode async for episode in played]
+    assert [episode.outcome for episode in episodes] == ["completed"] * 8
+    assert all(episode.lookaheads for episode in episodes)
+
+
+class AlwaysLeft:
+    """An agent whose sessions can be forked."""
+
+    def start(self, context: EpisodeContext) -> Any:
+        return self
+
+    async def act(self, observation: tw.Observation) -> Decision:
+        return Decision(Action("move left"))
+
+    def fork(self, context: Any = None) -> Any:
+        return self
 
 
 @contextlib.contextmanager

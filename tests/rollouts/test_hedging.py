@@ -38,6 +38,8 @@ class FakeHost:
 class FakePool:
     """A pool that lends prepared hosts, and notes how they come back."""
 
+    queues = False
+
     def __init__(self, *resets: Callable[[], Any]) -> None:
         self.hosts = [FakeHost(reset) for reset in resets]
         self.lent = 0

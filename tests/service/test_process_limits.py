@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +19,7 @@ import pytest
 import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.rollouts.process_memory import occupied
+from turnwise.service.environments.pace import Rate
 from turnwise.service.environments.settings import ServeConfig
 
 from .environment_servers import OPERATOR, OTHER, TOKEN, Raw, act, serving, text_of, until
@@ -116,10 +119,48 @@ def test_a_process_that_came_near_the_limit_plays_no_further_episode() -> None:
         episode, again = started(client)
         assert again == pid, "a process without much memory is used again"
         client.ask("step", episode, turn=0, action=act("keep 430"))  # with its modules more than 480, and less than 600
-        until(lambda: any(used > 0.8 * LIMIT for used in server.episodes._limits._occupied.values()))
+        until(lambda: any(used > 0.8 * LIMIT for used in server.episodes.limits._occupied.values()))
         assert client.ask("step", episode, turn=1, action=act("end"))["terminated"], "the episode is played to its end"
         until(lambda: not alive(pid))
         assert started(client)[1] != pid
+
+
+def test_a_process_that_was_ended_between_two_calls_is_not_used_again() -> None:
+    with hoarding(capacity=1) as server, Raw(server) as client:
+        episode, pid = started(client)
+        server.episodes.hosts[0].kill("was ended: a test")
+        assert client.ask("close", episode) == {}
+        again, other = started(client)
+        assert other != pid
+        client.ask("close", again)
+        os.kill(int(other), signal.SIGKILL)  # while it is idle
+        until(lambda: all(host.ended for host in server.catalog.hosts if str(host.pid) == other))
+        assert started(client)[1] not in {pid, other}
+
+
+def test_the_sweep_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(reattach=0.0) as server, Raw(server) as client:
+        failed: list[object] = []
+
+        async def fail(hosts: object) -> None:
+            failed.append(hosts)
+            if len(failed) == 1:
+                raise OSError(24, "too many open files")
+
+        monkeypatch.setattr(server.episodes.limits, "enforce", fail)
+        client.reset()
+        client.socket.close()
+        until(lambda: len(failed) > 1 and server.episodes.places.load == 0)
+
+
+def test_rates_below_one_let_requests_through() -> None:
+    async def waits() -> list[float]:
+        rate = Rate(0.1)
+        return [rate.take(), rate.take()]
+
+    first, second = asyncio.run(waits())
+    assert first == 0
+    assert second == pytest.approx(10, abs=0.5)
 
 
 def test_a_process_plays_as_many_episodes_as_allowed() -> None:
