@@ -19,7 +19,7 @@ from ..envs.registry import create, find, make
 from ..envs.remote.address import is_foreign
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
-from ..errors import UsageError
+from ..errors import UnknownEnvironmentError, UsageError
 from ..logs import event
 from .episode import Episode
 from .episode_request import EpisodeRequest
@@ -80,7 +80,7 @@ class EnvPool:
             entry = find(env)
             if (servers := servers_for(env, kwargs)) is not None:
                 return cls(env, partial(make, env), "inline", servers=servers)
-            if is_foreign(env):  # it has a process already, and only awaits
+            if is_foreign(env) or (isolation == "auto" and _opens_slowly(env)):  # its process is elsewhere
                 return cls(env, partial(make, env, **kwargs), "inline", kwargs)
             if isolation == "process":
                 return cls(env, portable(entry, kwargs), isolation, kwargs)
@@ -170,7 +170,7 @@ class EnvPool:
                 await self._decide()
         self._count()
         if self.isolation == "inline":
-            return await (AwaitingHost if is_foreign(self.env_id) else InlineHost).open(self.build)
+            return await (AwaitingHost if _opens_slowly(self.env_id) else InlineHost).open(self.build)
         if self.isolation == "thread":
             return await ThreadHost.open(self.build)
         return await ProcessHost.open(self.build)
@@ -244,9 +244,12 @@ def width(pool: EnvPool, options: RunOptions) -> int:
 def runs_inline(kind: type[TurnEnv]) -> bool:
     """Whether an environment class may run in the event loop: it says so, or all its methods are coroutines.
 
+    One that ``opens_slowly`` may not: an id of it gets an ``AwaitingHost``, and a class or a factory gets a thread.
     This includes ``judge`` if the class defines it: running a repository's tests may take longer than everything
     before.
     """
+    if getattr(kind, "opens_slowly", False):
+        return False
     if not kind.blocking:
         return True
     acts = [tool.function for tool in tools_of(kind)] if issubclass(kind, ToolEnv) else [kind.act]
@@ -266,3 +269,13 @@ def _resolved(isolation: Isolation, kind: type[TurnEnv] | None) -> Isolation:
     if isolation != "auto" or kind is None:
         return isolation
     return "inline" if runs_inline(kind) else "thread"
+
+
+def _opens_slowly(id: str) -> bool:
+    """Whether an id's environment waits for another process when it is created or forked, and otherwise only awaits."""
+    if is_foreign(id):
+        return True
+    try:
+        return getattr(_class_of(find(id).entry_point), "opens_slowly", False)
+    except UnknownEnvironmentError:  # the name of a class or factory
+        return False

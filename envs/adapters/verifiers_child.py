@@ -26,7 +26,7 @@ SERIES = "0.4."
 """Releases of verifiers that this file was written for."""
 KEY = "TURNWISE_API_KEY"
 """Variable with the key of the endpoint; verifiers keeps such names from the programs of its harnesses."""
-GRACE = 5.0
+GRACE = 30.0
 """Seconds for what verifiers removes at the end."""
 SOME_TASKS, SOME_TURNS = 1000, 50
 """Tasks of an infinite taskset, and turns of a rollout without a limit of its own."""
@@ -311,12 +311,12 @@ async def _serve(answers: int) -> None:
 
     async def answered(number: int, verb: str, arguments: dict[str, Any]) -> None:
         try:
-            answer = {"value": await getattr(player, verb)(**arguments)}
+            answer = json.dumps([number, {"value": await getattr(player, verb)(**arguments)}], default=float)
         except RefusedError as error:
-            answer = {"refused": str(error)}
-        except Exception as error:
-            answer = {"failed": f"{type(error).__name__}: {error}"}
-        line = memoryview(json.dumps([number, answer]).encode() + b"\n")
+            answer = json.dumps([number, {"refused": str(error)}])
+        except Exception as error:  # an answer that JSON does not have is one, too
+            answer = json.dumps([number, {"failed": f"{type(error).__name__}: {error}"}])
+        line = memoryview(answer.encode() + b"\n")
         while line:  # in the loop's thread, so that lines stay whole
             line = line[os.write(answers, line) :]
 
@@ -333,8 +333,7 @@ async def _serve(answers: int) -> None:
 
     threading.Thread(target=read, daemon=True).start()
     await over.wait()
-    for rollout in list(player.rollouts):
-        await player.end(rollout)
+    await asyncio.gather(*(player.end(rollout) for rollout in list(player.rollouts)), return_exceptions=True)
     await player.serving.aclose()
     os.killpg(os.getpid(), signal.SIGKILL)
 

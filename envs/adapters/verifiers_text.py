@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import shutil
 import tomllib
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ HOW = (
 )
 NO_ORACLE = "tasks of verifiers have no solutions that could be played"
 OVER = "The episode is over."
+_usual: dict[str, str] = {}
+"""Interpreters from ``VERIFIERS_PYTHON`` that have opened a taskset, by its name."""
 DATA_URL = "data:"
 
 
@@ -76,6 +78,8 @@ class VerifiersTaskset(TurnEnv[int]):
     """
 
     blocking = False
+    opens_slowly = True
+    """Whether creating and forking it wait for another process, so that ``EnvPool`` does them on a thread."""
     forks = Forks.REPLAY
     contract = Contract(max_observation_chars=200_000, max_seconds=60.0, exempt={"oracle_solves": NO_ORACLE})
 
@@ -98,12 +102,16 @@ class VerifiersTaskset(TurnEnv[int]):
         fields |= {"taskset": {**fields.get("taskset", {}), **settings}, "count": count}
         folder = None if path is None else os.path.abspath(path)
         opening = {"name": name, "config": fields, "max_turns": max_turns}
-        self._opening = (_interpreter(python or _usual_python(name), name), folder, opening)
+        interpreter = _interpreter(python or _usual_python(name), name)
+        self._opening = (interpreter, folder, opening)
         try:
             json.dumps(fields)
         except (TypeError, ValueError) as error:
             raise UsageError(f"verifiers/{name} takes only settings that JSON has: {error}") from None
-        described = LOOP.wait(process_for(*self._opening)).description
+        self._use(*LOOP.wait(process_for(*self._opening)))
+        if not python:
+            _usual[name] = interpreter
+        described = self._process.description
         self._family = TasksetFamily(f"verifiers:{name}:{described['digest']}", described["count"])
         self._tools, self._success_at = _tools(described["tools"]), success_at
         self.max_turns_truncates = not described["own_limit"]
@@ -120,12 +128,11 @@ class VerifiersTaskset(TurnEnv[int]):
 
     async def start(self, task: int, rng: Rng) -> Observation:
         """Start a rollout, and return the first messages to its model."""
-        self.close()
-        process = await LOOP.run(process_for(*self._opening))
-        self._process, self._number = process, next(process.numbers)
-        self._end = weakref.finalize(self, _ended, process, self._number)
+        self._use(*await LOOP.run(process_for(*self._opening)))
         self._offered: Any = None
-        asked = await LOOP.run(process.ask("begin", number=self._number, task=task))
+        self._seen = ""
+        asked = await LOOP.run(self._process.ask("begin", number=self._number, task=task))
+        self._see(asked)
         if "messages" not in asked:
             raise EnvironmentFailedError(asked.get("failed", "the rollout ended before it asked its model"))
         self._offered, self._tools = asked["tools"], _tools(asked["tools"])
@@ -137,6 +144,7 @@ class VerifiersTaskset(TurnEnv[int]):
         if action.tool_calls:
             message["tool_calls"] = [_call(call, self.turn, number) for number, call in enumerate(action.tool_calls)]
         asked = await LOOP.run(self._process.ask("act", number=self._number, message=message))
+        self._see(asked)
         if "failed" in asked:
             raise EnvironmentFailedError(asked["failed"])
         if "messages" in asked:
@@ -162,6 +170,10 @@ class VerifiersTaskset(TurnEnv[int]):
             return ToolCall(tool.name, random_arguments(tool.parameters, rng))
         return rng.pick(("yes", "no", "1", "I am done."))
 
+    def state_key(self) -> str:
+        """Return a digest of all observations and rewards so far, which a replay has to repeat."""
+        return self._seen
+
     def close(self) -> None:
         """Stop the rollout."""
         if self._end is not None:
@@ -173,12 +185,24 @@ class VerifiersTaskset(TurnEnv[int]):
     _process: VerifiersProcess
     _number: int
     _end: weakref.finalize[Any, Any] | None = None
+    _seen = ""
+
+    def _use(self, process: VerifiersProcess, number: int) -> None:
+        """Take the place of an environment in a process, and leave the one before."""
+        before, self._end = self._end, weakref.finalize(self, _ended, process, number)
+        self._process, self._number = process, number
+        if before is not None:
+            before()
+
+    def _see(self, asked: Mapping[str, Any]) -> None:
+        """Add what the rollout answered to the digest."""
+        said = json.dumps([self._seen, asked.get("messages"), asked.get("reward")], sort_keys=True)
+        self._seen = hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-@cache
 def _usual_python(name: str) -> str:
-    """Return the Python of ``VERIFIERS_PYTHON``, which is read once: a fork of an environment reads no variable."""
-    if not (python := os.environ.get(PYTHON, "")):
+    """Return the Python of ``VERIFIERS_PYTHON``; after one has worked, that one, so that a fork reads no variable."""
+    if not (python := _usual.get(name) or os.environ.get(PYTHON, "")):
         raise UsageError(f"verifiers/{name} needs verifiers in a virtual environment of its own: {HOW}")
     return python
 
@@ -203,7 +227,8 @@ def _config(config: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _ended(process: VerifiersProcess, number: int) -> None:
-    """Stop a rollout without waiting, also from a finalizer."""
+    """Leave a process, and stop the rollout there without waiting, also from a finalizer."""
+    process.users.discard(number)
 
     async def end() -> None:
         with contextlib.suppress(Exception):

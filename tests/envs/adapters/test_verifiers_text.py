@@ -36,13 +36,15 @@ ASKED = {"messages": [{"role": "system", "content": "Play."}, {"role": "user", "
 MORE = {"messages": [{"role": "tool", "content": "A door.", "tool_call_id": "call_1_0", "name": "look"}]}
 OVER = {"reward": 0.5, "rewards": {"won": 0.5}, "metrics": {"n": 2.0}, "stop": "agent_completed", "limit": False}
 FAKE = """
-import json, os, sys
+import json, os, sys, time
 events = iter(json.loads({events!r}))
 described = {{"count": 3, "digest": "d", "tools": [], "max_turns": 4, "own_limit": {own!r}}}
 for line in sys.stdin:
     number, verb, arguments = json.loads(line)
     if verb == "open":
         value = described
+        while {opening!r} and not os.path.exists({opening!r}):
+            time.sleep(0.01)
     elif verb == "end":
         value = None
     else:
@@ -50,16 +52,28 @@ for line in sys.stdin:
         value = next(events)
     if value == "die":
         sys.exit("the last words")
+    if value == "no JSON":
+        print("a taskset writes here", flush=True)
+    if value in ("no JSON", "nothing"):
+        continue
     print(json.dumps([number, {{"value": value}}]), flush=True)
 """
 
 
+def prepare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[Any], own: bool = False, opening: str = ""
+) -> dict[str, Any]:
+    """Prepare a process that answers with these events, and opens when a file exists; return its settings."""
+    program = tmp_path / "fake.py"
+    log = str(tmp_path / "log")
+    program.write_text(FAKE.format(events=json.dumps(events), own=own, log=log, opening=opening))
+    monkeypatch.setattr(verifiers_process, "PROGRAM", program)
+    return {"python": sys.executable, "here": str(tmp_path)}
+
+
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[Any], own: bool = False) -> TurnEnv:
     """Return an environment whose process answers with prepared events."""
-    program = tmp_path / "fake.py"
-    program.write_text(FAKE.format(events=json.dumps(events), own=own, log=str(tmp_path / "log")))
-    monkeypatch.setattr(verifiers_process, "PROGRAM", program)
-    return tw.make("verifiers/fake-v0", python=sys.executable, here=str(tmp_path))
+    return tw.make("verifiers/fake-v0", **prepare(tmp_path, monkeypatch, events, own))
 
 
 def test_each_request_of_the_harness_is_an_observation_of_its_new_messages(
