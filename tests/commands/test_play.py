@@ -85,7 +85,7 @@ def test_a_store_without_a_scored_episode_needs_no_flag(run: Run, tmp_path: Path
     script = "import sys; from turnwise.cli import main; main(sys.argv[1:])"
     words = [sys.executable, "-c", script, "eval", "mine.py", "-p", "oracle", "-n", "1", "--no-report", "retries=0"]
     words += ["--out", "runs/mine"]
-    assert subprocess.run(words, check=False, capture_output=True).returncode == 2, "nothing is known of the policy"
+    assert subprocess.run(words, check=False, capture_output=True).returncode == 3, "nothing is known of the policy"
     (tmp_path / "mine.py").write_text(text.replace("demo/GuessNumber", "cli/Mine"))
     assert run(*words[3:]).code == 0
 
