@@ -16,6 +16,7 @@ from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import NothingScoredError, UsageError
 from ..evals.evaluation import run_evaluation
+from ..evals.evaluation_store import kept_by_resume
 from ..evals.settings import EvalConfig
 from ..evals.summary import SUMMARY, Summary
 from ..evals.terminal import print_summary
@@ -193,7 +194,7 @@ def too_few_scores(summary: Summary, store: Path) -> None:
 
 def play_again(store: Path) -> str:
     """Say how to play again the episodes of a store that have no score."""
-    unscored = [episode.after_action > 0 for episode in read_episodes(store) if not episode.scored]
+    unscored = [kept_by_resume(episode) for episode in read_episodes(store) if not episode.scored]
     kept, again = sum(unscored), len(unscored) - sum(unscored)
     resumed = f"Run the same command with --resume to play {again} of them again."
     stay = f"{kept} failed after an action of the agent and stay as they are; --overwrite plays everything again."

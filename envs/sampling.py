@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..tasks.rng import Rng
+from .messages import ActionLike, ToolCall
+from .tools import Tool
 
 TEXTS = ("a", "alpha", "test", "1", "the red one")
 DEPTH = 6
 """Most levels of nesting; below, lists are empty, optional parts omitted, and unions take their simplest member."""
+
+
+def random_call_or_text(tools: Sequence[Tool], rng: Rng) -> ActionLike:
+    """Return a random call that fits the tools' schemas, or now and then, and always without tools, a text."""
+    if tools and rng.random() < 0.9:
+        tool = rng.pick(tools)
+        return ToolCall(tool.name, random_arguments(tool.parameters, rng))
+    return rng.pick(("yes", "no", "1", "I am done."))
 
 
 def random_arguments(schema: dict[str, Any], rng: Rng) -> dict[str, Any]:

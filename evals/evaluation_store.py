@@ -59,7 +59,7 @@ def check_store(path: Path, identity: Mapping[str, Any], *, resume: bool, overwr
         elif new:
             shutil.rmtree(path, ignore_errors=True)
         elif not replace:
-            _refuse_without_resume(path, sum(map(_counts, read_episodes(path))), resume=resume)
+            _refuse_without_resume(path, sum(map(kept_by_resume, read_episodes(path))), resume=resume)
 
 
 def _replaced(path: Path, identity: Mapping[str, Any], *, resume: bool, overwrite: bool) -> bool:
@@ -84,7 +84,7 @@ def _is_new(path: Path) -> bool:
     return not path.exists()
 
 
-def _counts(episode: Episode) -> bool:
+def kept_by_resume(episode: Episode) -> bool:
     """Whether a continued evaluation keeps an episode instead of playing it again."""
     return episode.scored or episode.after_action > 0
 

@@ -24,7 +24,7 @@ from ..contract import Contract
 from ..fork import Forks
 from ..messages import Action, ActionLike, ImagePart, Message, Observation, Part, TextPart, ToolCall
 from ..openenv.forms import tools_of
-from ..sampling import random_arguments
+from ..sampling import random_call_or_text
 from ..step import OUT_OF_TURNS, Step, running
 from ..tools import Tool
 from .verifiers_process import LOOP, VerifiersProcess, process_for
@@ -165,10 +165,7 @@ class VerifiersTaskset(TurnEnv[int]):
 
     def random_action(self, rng: Rng) -> ActionLike:
         """Return a random call that fits the tools' schemas, or a text."""
-        if self.tools and rng.random() < 0.9:
-            tool = rng.pick(self.tools)
-            return ToolCall(tool.name, random_arguments(tool.parameters, rng))
-        return rng.pick(("yes", "no", "1", "I am done."))
+        return random_call_or_text(self.tools, rng)
 
     def state_key(self) -> str:
         """Return a digest of all observations and rewards so far, which a replay has to repeat."""

@@ -21,7 +21,7 @@ from ..messages import Action, ActionLike, Message, Observation, TextPart, ToolC
 from ..remote.address import Address, nemo_place
 from ..remote.env import LOOP, close_later
 from ..remote.wire import Wire
-from ..sampling import random_arguments
+from ..sampling import random_call_or_text
 from ..step import OUT_OF_TURNS, Step
 from ..tools import Tool
 from .rows import Row, RowFamily, Rows, all_tools, first_messages, read_rows, row_tools
@@ -142,10 +142,7 @@ class NemoGymEnv(TurnEnv[Row]):
 
     def random_action(self, rng: Rng) -> ActionLike:
         """Return a random call that fits the rows' schemas, or a text."""
-        if self.tools and rng.random() < 0.9:
-            tool = rng.pick(self.tools)
-            return ToolCall(tool.name, random_arguments(tool.parameters, rng))
-        return rng.pick(("yes", "no", "1", "I am done."))
+        return random_call_or_text(self.tools, rng)
 
     def close(self) -> None:
         """End the session."""

@@ -47,11 +47,6 @@ class Served:
         """Digest of the environment, its arguments, its source and the release of Turnwise."""
         return str(self.description["digest"])
 
-    @property
-    def hosts(self) -> Sequence[Host]:
-        """Hosts of its pool, the one for questions included."""
-        return self.pool.hosts
-
     async def open(self) -> None:
         """Create one environment and describe it.
 
@@ -165,8 +160,8 @@ class Catalog:
 
     @property
     def hosts(self) -> list[Host]:
-        """Hosts of all environments, but for forks."""
-        return [host for served in self._served.values() for host in served.hosts]
+        """Hosts of all environments, those for questions included, but no forks."""
+        return [host for served in self._served.values() for host in served.pool.hosts]
 
     async def open(self) -> None:
         """Create one environment of each kind, and describe it."""

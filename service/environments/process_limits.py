@@ -28,7 +28,7 @@ class ProcessLimits:
         self._memory, self._episodes = config.process_memory, config.process_episodes
         self._occupied: dict[int, int] = {}
 
-    async def enforce(self, hosts: Iterable[Host | None]) -> None:
+    async def enforce(self, hosts: Iterable[Host]) -> None:
         """Measure the processes of environments, and kill those that occupy too much."""
         if self._memory is None:
             return

@@ -89,12 +89,12 @@ def test_each_request_of_the_harness_is_an_observation_of_its_new_messages(
     _, reward, terminated, truncated, info = env.step("Done.")
     assert (reward, terminated, truncated, info["success"]) == (0.5, True, False, False)
     assert info["verifiers"] == {"rewards": {"won": 0.5}, "metrics": {"n": 2.0}, "stop": "agent_completed"}
-    begun, called, said = map(json.loads, (tmp_path / "log").read_text().splitlines())
-    assert begun["task"] == 2
+    started, called, answered = map(json.loads, (tmp_path / "log").read_text().splitlines())
+    assert started["task"] == 2
     assert called["message"]["tool_calls"] == [
         {"id": "call_1_0", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     ]
-    assert said["message"] == {"role": "assistant", "content": "Done."}
+    assert answered["message"] == {"role": "assistant", "content": "Done."}
     with pytest.raises(TaskError, match="has no split 'dev'"):
         env.tasks().spec(0, split="dev")
 
@@ -149,10 +149,10 @@ def test_a_harness_that_rewrites_the_conversation_is_refused() -> None:
         await asyncio.gather(again, return_exceptions=True)
         return event
 
-    said: dict[str, Any] = {"role": "assistant", "content": "Yes.", "refusal": None}
+    reply: dict[str, Any] = {"role": "assistant", "content": "Yes.", "refusal": None}
     next_one: dict[str, Any] = {"role": "user", "content": "And?"}
-    assert asyncio.run(play([said, next_one])) == {"messages": [next_one], "tools": []}
-    for second in ([next_one], [{**said, "content": "No."}, next_one]):
+    assert asyncio.run(play([reply, next_one])) == {"messages": [next_one], "tools": []}
+    for second in ([next_one], [{**reply, "content": "No."}, next_one]):
         assert "rewrote the conversation" in asyncio.run(play(second))["failed"]
 
 
@@ -190,10 +190,10 @@ def test_a_taskset_scores_as_vf_eval_scores_the_same_replies(name: str, tmp_path
     for seed in range(SCORED):
         first = env.reset(seed=seed)[0]
         assert env.reset(seed=seed)[0] == first, "the same seed begins with the same observation"
-        over, said = False, iter(SCRIPTS[name](seed))
+        over, script = False, iter(SCRIPTS[name](seed))
         rewards, made = 0.0, []
         while not over:
-            made.append(next(said))
+            made.append(next(script))
             _, reward, terminated, truncated, info = env.step(made[-1])
             rewards, over = rewards + reward, terminated or truncated
         replies[(name, seed) if name == "tw_guess" else first.messages[-1].text] = made
