@@ -149,7 +149,10 @@ def _override(model: type[Config], data: dict[str, Any], override: str, keys: di
         data = data.setdefault(table, {})
         if not isinstance(data, dict):
             raise ConfigError(f"override {override!r}: {table!r} is a value, not a table")
-    data[last] = text if _is_text(model, path, value) else value
+    if text.strip().lower() == "none" and _takes_none(model, path):
+        data[last] = None
+    else:
+        data[last] = text if _is_text(model, path, value) else value
 
 
 def _new_key(model: type[Config], key: str, value: Any) -> tuple[tuple[str, ...], Any]:
@@ -166,14 +169,25 @@ def _new_key(model: type[Config], key: str, value: Any) -> tuple[tuple[str, ...]
     return tuple(path), given
 
 
+def _takes_none(model: type[Config], location: tuple[str, ...]) -> bool:
+    """Whether a bare ``none`` sets a setting to None: it takes None, and ``"none"`` is not one of its choices."""
+    kinds = _kinds_at(model, location)
+    return type(None) in kinds and "none" not in kinds
+
+
 def _is_text(model: type[Config], location: tuple[str, ...], value: Any) -> bool:
     """Whether a setting takes text even if TOML reads another type, e.g. a program ``true`` or a folder ``2026``."""
-    _, holders = _walk(model, location)
-    fields = [holder.model_fields[location[-1]] for holder in holders if location[-1] in holder.model_fields]
-    kinds = {kind for field in fields for kind in _kinds(field.annotation)}
+    kinds = _kinds_at(model, location)
     if isinstance(value, int) and float in kinds:
         return False
     return str in kinds and not {type(value), Any} & kinds and not isinstance(value, list | dict)
+
+
+def _kinds_at(model: type[Config], location: tuple[str, ...]) -> set[Any]:
+    """Return the plain types and choices of a setting."""
+    _, holders = _walk(model, location)
+    fields = [holder.model_fields[location[-1]] for holder in holders if location[-1] in holder.model_fields]
+    return {kind for field in fields for kind in _kinds(field.annotation)}
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:

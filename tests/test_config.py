@@ -201,6 +201,38 @@ def test_a_setting_that_takes_something_else_is_given_that() -> None:
     assert load_config(Named, overrides=["size=large"]).size == "large"
 
 
+class Optional(Config):
+    """Settings that may be None, and one whose choice has that name."""
+
+    frame: Square | None = None
+    """A table."""
+    precision: Literal["bfloat16"] | None = None
+    """A choice."""
+    folder: str | None = None
+    """Text."""
+    mode: Literal["none", "some"] | None = None
+    """A choice of the name."""
+    pens: int = 1
+    """A number."""
+
+
+@pytest.mark.parametrize("word", ["none", "None", " none"])
+def test_a_bare_none_takes_back_what_a_file_sets(tmp_path: Path, word: str) -> None:
+    file = tmp_path / "set.toml"
+    file.write_text('precision = "bfloat16"\nfolder = "runs"\n[frame]\nside = 2\n')
+    assert load_config(Optional, file, [f"precision={word}"]).precision is None
+    assert load_config(Optional, file, [f"folder={word}"]).folder is None
+    assert load_config(Optional, file, [f"frame={word}"]).frame is None
+    presets = {"precision": "bfloat16"}
+    assert load_config(Optional, overrides=[f"precision={word}"], presets=presets).precision is None
+
+
+def test_none_is_text_in_quotes_a_choice_of_that_name_and_else_a_mistake() -> None:
+    assert load_config(Optional, overrides=['folder="none"']).folder == "none"
+    assert load_config(Optional, overrides=["mode=none"]).mode == "none"
+    assert "got 'none'" in said_of(Optional, "pens=none")
+
+
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
     (tmp_path / "notepad.toml").write_bytes(b"\xef\xbb\xbf[shape]\r\nname = 'circle'\r\nradius = 2.0\r\n")
     assert load_config(Drawing, tmp_path / "notepad.toml").shape == Circle(radius=2.0)
