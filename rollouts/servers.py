@@ -164,7 +164,8 @@ class Servers:
     def _with_room(self, taken: Counter[Address]) -> list[Address]:
         """Return the connected servers with a free place, by the share of their places that is taken."""
         places = {each: most - self._branching * (most // 2) for each, most in self._places.items()}
-        if taken.total() >= max(1, sum(places.values()) // self._sharers):
+        filled = sum(min(taken[each], most) for each, most in places.items())
+        if filled >= max(1, sum(places.values()) // self._sharers):
             return []
         room = [each for each in self._ids if self._ready(each) and taken[each] < places[each]]
         used = {each: max(taken[each], connection_to(each).load) for each in room}  # others' episodes, too
