@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from functools import partial
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ class AlwaysLeft:
 async def opened(id: str, workers: int) -> Worker:
     """A worker of several, in this process and without Ray."""
     worker = Worker()
-    worker._setup = WorkerSetup(id, pickle.dumps, "inline", {}, ("", 0), "", SEATS, workers)
+    worker._setup = WorkerSetup(id, partial(tw.make, id), "inline", {}, ("", 0), "", SEATS, workers)
     worker._pool = await asyncio.to_thread(opened_pool, worker._setup)
     worker._agents["agent"] = AlwaysLeft()
     return worker
