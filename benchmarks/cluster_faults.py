@@ -9,8 +9,9 @@ actor, process or file may be left. A control group or folder of a killed proces
 a sandbox or a browser. Lengths and returns must have the undisturbed distributions: a two-sample Kolmogorov–Smirnov
 test says so, with the smallest change that it would have found.
 
-With ``--env turnwise/Web-v1``, episodes run in Chromium, which must leave no profile either. Kills are timed while
-episodes are played; the log of the driver says how many of them a dead worker had.
+With ``--env turnwise/MiniWoB-GuessNumber-v1``, episodes run in Chromium, which must leave no profile either, and about
+half of them are solved; with ``--env turnwise/Web-v1``, hardly any. Kills are timed while episodes are played; the log
+of the driver says how many of them a dead worker had.
 
 ``--env`` takes any environment, and ``--set`` its settings and those of its agent, over those of ``ENVS``:
 ``--set episodes.env_kwargs.max_turns=8 agent.max_tokens=40 'agent.parser="tools"'``.
@@ -29,11 +30,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import ray
 from cluster_faults_account import checked, steps
+from cluster_faults_guesses import ENV as GUESSES
+from cluster_faults_guesses import recorded
 from cluster_faults_leftovers import Leftovers, unfinished
 from ray.cluster_utils import Cluster
 
@@ -61,6 +66,13 @@ ENVS: dict[str, dict[str, Any]] = {
         "agent.show_tools": False,
         "episodes.env_kwargs.templates": ["shop_wish"],
         "episodes.env_kwargs.brief": True,
+        "episodes.env_kwargs.max_turns": 8,
+    },
+    GUESSES: {
+        "agent.parser": "text",
+        "agent.context": "last:1",
+        "agent.max_tokens": 12,
+        "agent.show_tools": False,
         "episodes.env_kwargs.max_turns": 8,
     },
 }
@@ -128,6 +140,7 @@ CLONES: dict[str, dict[str, Any]] = {
         "nano.vocab_size": 2000,
         "nano.context_length": 2048,
     },
+    GUESSES: {"steps": 200, "demonstrations.count": 60, "nano.layers": 2, "nano.hidden": 64, "nano.tokenizer": "word"},
 }
 """Further settings of cloning, by environment."""
 
@@ -294,6 +307,11 @@ def main() -> None:
     model, env = out / "bc", settings_of(args.env, args.set)
     if not (model / "model").exists():
         settings = CLONING | env | CLONES.get(args.env, {})
+        if args.env == GUESSES:
+            settings["demonstrations.store"] = str(out / "demonstrations")
+            with ProcessPoolExecutor(1, get_context("spawn")) as own:  # its browser ends with it
+                count, turns = settings["demonstrations.count"], settings["episodes.env_kwargs.max_turns"]
+                own.submit(recorded, out / "demonstrations", count, turns).result()
         subprocess.run(command("bc", model, settings), check=True, stdout=subprocess.DEVNULL)
     faults = Faults(random.Random(args.seed), args.kinds.split(","))
     wrong: list[str] = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -81,13 +82,13 @@ async def branch_episodes(
         ContractError: the agent broke its contract, or the environment cannot be forked.
     """
     counted = stats or RunStats()
-    forks = pool.servers.keep_for_forks() if pool.servers is not None else options.concurrency
+    forks = pool.servers.keep_for_forks() if pool.servers is not None else sys.maxsize
     slots = asyncio.Semaphore(min(options.concurrency, forks))
     todo = _paths(pool, agent, tasks, options, skip, counted, slots)
     playing: dict[asyncio.Task[list[Episode]], int] = {}
     try:
         while True:
-            while len(playing) < width(pool, options) and (paths := next(todo, None)) is not None:
+            while len(playing) < min(width(pool, options), forks) and (paths := next(todo, None)) is not None:
                 playing[asyncio.create_task(_tree(paths, strategy))] = paths.index
             if not playing:
                 return

@@ -29,6 +29,7 @@ class WorkerSetup:
         service: address of the driver's policy service.
         key: key of that service.
         seats: number of episodes that the worker plays at a time.
+        workers: number of workers when the run starts, which share the places of environment servers.
     """
 
     env_id: str
@@ -38,6 +39,7 @@ class WorkerSetup:
     service: tuple[str, int]
     key: str
     seats: int
+    workers: int = 1
 
 
 @dataclass(frozen=True, slots=True)

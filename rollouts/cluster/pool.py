@@ -255,6 +255,7 @@ class ClusterPool(RemotePool):
                     self._service.address,
                     self._service.key,
                     self._config.episodes_per_worker,
+                    self.width // self._config.episodes_per_worker,
                 )
                 try:
                     data = cloudpickle.dumps(setup)

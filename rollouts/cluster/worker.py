@@ -38,6 +38,7 @@ class Worker:
         self._kept: OrderedDict[bytes, Any] = OrderedDict()
         self._leases = LeaseServer(self.play)
         self._hedged = 0
+        self._slots: asyncio.Semaphore | None = None
 
     async def versions(self) -> dict[str, str]:
         """Return the versions that must equal the driver's, the process id, and the node's id and address."""
@@ -56,7 +57,6 @@ class Worker:
             self._setup = cloudpickle.loads(setup)
             self._pool = await asyncio.to_thread(opened_pool, self._setup)  # it may connect to servers
             self._connection = PolicyConnection(self._setup.service, self._setup.key)
-            self._slots = asyncio.Semaphore(self._setup.seats)
             host = await self._pool.take()
             self._pool.give(host, reusable=True)
             return "", await self._leases.open(str(ray.util.get_node_ip_address()), self._setup.key)
@@ -113,10 +113,22 @@ class Worker:
         if lease.strategy is None:
             episodes = [await play_request(lease.request, self._pool, agent, lease.options, stats)]
         else:
-            strategy = self._object(lease.strategy)
-            episodes = await play_tree(lease.request, self._pool, strategy, agent, lease.options, stats, self._slots)
+            strategy, slots = self._object(lease.strategy), self._path_slots()
+            episodes = await play_tree(lease.request, self._pool, strategy, agent, lease.options, stats, slots)
         hedged, self._hedged = self._pool.resets.hedged - self._hedged, self._pool.resets.hedged
         return Played(lease.key, pack(episodes), stats.retries, stats.failures, hedged=hedged)
+
+    def _path_slots(self) -> asyncio.Semaphore:
+        """Return the slots of the paths of all trees, no more than the worker's part of environment servers has forks.
+
+        From the first tree on, new episodes leave the other half of the servers' places to forks.
+        """
+        if self._slots is None:
+            assert self._setup is not None, "a worker is opened before its first lease"
+            seats, servers = self._setup.seats, self._pool.servers
+            forks = servers.keep_for_forks(self._setup.workers) if servers is not None else seats
+            self._slots = asyncio.Semaphore(min(seats, forks))
+        return self._slots
 
     def _object(self, data: bytes) -> Any:
         """Return options or a strategy, the same object for the same bytes."""
