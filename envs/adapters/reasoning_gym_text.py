@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 import sys
 import warnings
@@ -85,8 +86,11 @@ class ReasoningGym(TurnEnv):
         return termination(verdict, score if answer else 0.0, Score(success=solved))
 
     def oracle(self) -> ActionLike:
-        """Return the dataset's own answer."""
-        return f"{OPEN}{self._entry['answer']}{CLOSE}"
+        """Return the dataset's own answer; where many are right, it names an example elsewhere."""
+        answer = self._entry["answer"]
+        if answer is None:
+            answer = json.dumps(self._entry["metadata"]["possible_answer"])
+        return f"{OPEN}{answer}{CLOSE}"
 
     def state_key(self) -> str | None:
         """Return the question."""

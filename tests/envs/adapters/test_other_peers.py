@@ -82,6 +82,13 @@ def test_a_dataset_that_prints_is_named() -> None:
 
 
 @REASONING
+def test_a_dataset_with_many_right_answers_has_an_oracle() -> None:
+    env = tw.make("reasoning_gym/graph_color-v0")
+    env.reset(seed=0)
+    assert env.step(env.get_wrapper_attr("oracle")())[1] == 1.0, "the example of the dataset is right"
+
+
+@REASONING
 def test_unknown_datasets_and_arguments_are_refused() -> None:
     with pytest.raises(UnknownEnvironmentError, match="Did you mean reasoning_gym/leg_counting-v0"):
         tw.make("reasoning_gym/leg_count-v0")
