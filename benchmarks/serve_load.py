@@ -150,7 +150,7 @@ def _mark(marks: list[float], pid: int) -> None:
 def _processor_seconds(pid: int) -> float:
     server = psutil.Process(pid)
     times = [process.cpu_times() for process in (server, *server.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    return float(sum(each.user + each.system for each in times))
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
