@@ -25,7 +25,7 @@ FULL = 1.0 - 1e-9
 OPEN, CLOSE = "<answer>", "</answer>"
 HOW = f"Write your final answer as {OPEN}…{CLOSE}."
 ANSWERS = ("answer", "possible_answer", "example_correct_answer")
-"""Where a dataset has its answer, or an example of several."""
+"""Fields with the answer of a dataset, or an example of several right ones."""
 LONGEST_ANSWER = 10_000
 """Characters beyond which an answer is wrong: some of the scorers parse formulas, which takes longer than linearly."""
 EVALUATES = re.compile(r"\b(?<!literal_)(?:eval|exec|parse_expr|sympify)\s*\(")
