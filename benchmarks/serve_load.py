@@ -6,10 +6,12 @@
 Make VENV for OpenEnv alone: ``python -m venv VENV; VENV/bin/pip install openenv==0.10.0``. Both servers are one process
 each, with default settings except for their limits of sessions, and speak OpenEnv's grammar on ``/ws``. The environment
 repeats what it hears; each session resets it every 100 steps. Turnwise runs it in the event loop (``inline``) and in a
-thread per environment (``thread``). OpenEnv calls it from a pool of threads. The client is a process of its own.
+thread per environment (``thread``), and with ``--isolation process`` in a process per environment, its default. OpenEnv
+calls it from a pool of threads. The client is a process of its own.
 
 The columns are steps per second, median and 99th percentile of a step's latency, and the share of steps answered within
-a minute. The last one is the server's own processor time per step, which other work on the machine distorts least.
+a minute. The last one is the processor time per step of the server and its child processes, which other work on the
+machine distorts least.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import psutil
 from serve_load_client import Counts, load
 
 from turnwise.inference.serving.launch.ports import free_port
@@ -145,8 +148,9 @@ def _mark(marks: list[float], pid: int) -> None:
 
 
 def _processor_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    server = psutil.Process(pid)
+    times = [process.cpu_times() for process in (server, *server.children(recursive=True))]
+    return float(sum(each.user + each.system for each in times))
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
@@ -173,9 +177,9 @@ def _print(server: Server, sessions: int, results: list[Result]) -> None:
         print(f"  {times} times: {problem}", flush=True)
 
 
-def side_by_side(theirs: Server, sessions: int, rounds: int, seconds: float) -> None:
-    """Load both servers alternately, and print the medians of the rounds and of their ratios."""
-    servers = [theirs, ours("inline"), ours("thread")]
+def side_by_side(theirs: Server, ours: Sequence[Server], sessions: int, rounds: int, seconds: float) -> None:
+    """Load the servers alternately, and print the medians of the rounds and of their ratios."""
+    servers = [theirs, *ours]
     results: dict[str, list[Result]] = {server.name: [] for server in servers}
     for number in range(rounds):
         for server in servers if number % 2 == 0 else reversed(servers):
@@ -199,6 +203,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--openenv", type=Path, help="Python of a virtual environment with OpenEnv's package")
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 64, 256], help="sessions at a time")
+    isolations = ["inline", "thread", "process"]
+    parser.add_argument("--isolation", nargs="+", choices=isolations, default=isolations[:2], help="of Turnwise")
     parser.add_argument("--rounds", type=int, default=3, help="rounds for each number of sessions")
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of each load")
     parser.add_argument("--slow", type=int, nargs="*", default=[], help="sessions at a time with steps of a second")
@@ -212,7 +218,7 @@ def main() -> None:
     if chosen.openenv is not None:
         theirs = Server("OpenEnv", (str(chosen.openenv), "-c", THEIRS, "{port}", "{sessions}"))
         for sessions in chosen.sessions:
-            side_by_side(theirs, sessions, chosen.rounds, chosen.seconds)
+            side_by_side(theirs, [*map(ours, chosen.isolation)], sessions, chosen.rounds, chosen.seconds)
     for sessions in chosen.slow:
         slow = ours("inline", "Slow")
         _print(slow, sessions, [measured(slow, sessions, chosen.slow_seconds, spread=1.0)])

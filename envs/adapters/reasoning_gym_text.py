@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 import sys
 import warnings
 from typing import Any
 
-from ...errors import UsageError
+from ...errors import ContractError, UsageError
 from ...tasks.family import SeededFamily, TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.score import Score
@@ -23,6 +24,8 @@ FULL = 1.0 - 1e-9
 """Score from which an answer counts as right; below, it pays its score, and the episode fails."""
 OPEN, CLOSE = "<answer>", "</answer>"
 HOW = f"Write your final answer as {OPEN}…{CLOSE}."
+ANSWERS = ("answer", "possible_answer", "example_correct_answer")
+"""Fields with the answer of a dataset, or an example of several right ones."""
 LONGEST_ANSWER = 10_000
 """Characters beyond which an answer is wrong: some of the scorers parse formulas, which takes longer than linearly."""
 EVALUATES = re.compile(r"\b(?<!literal_)(?:eval|exec|parse_expr|sympify)\s*\(")
@@ -85,8 +88,16 @@ class ReasoningGym(TurnEnv):
         return termination(verdict, score if answer else 0.0, Score(success=solved))
 
     def oracle(self) -> ActionLike:
-        """Return the dataset's own answer."""
-        return f"{OPEN}{self._entry['answer']}{CLOSE}"
+        """Return the dataset's own answer, or its example where many answers are right.
+
+        Raises:
+            ContractError: the dataset has neither.
+        """
+        entry = self._entry["metadata"] | {"answer": self._entry["answer"]}
+        answer = next((entry[key] for key in ANSWERS if entry.get(key) is not None), None)
+        if answer is None:
+            raise ContractError(f"reasoning_gym/{self._name} has no oracle: its dataset contains no answer")
+        return f"{OPEN}{json.dumps(answer) if isinstance(answer, dict) else answer}{CLOSE}"
 
     def state_key(self) -> str | None:
         """Return the question."""

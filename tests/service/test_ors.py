@@ -578,7 +578,7 @@ def test_openrewards_own_client_plays(sessions: int) -> None:
     with serving([ID, APPS], capacity=sessions + 1) as server:
         url = server.address.replace("ws", "http", 1)
         command = [os.environ["ORS_PYTHON"], "-c", CLIENT, url, TOKEN, str(sessions)]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
         assert ran.returncode == 0, ran.stderr
         assert ran.stdout.strip() == "played"
         assert server.episodes.places.load == 0, "the client ends each of its sessions"

@@ -11,7 +11,7 @@ import turnwise as tw
 from turnwise.envs.adapters.peers import PEERS, peer_of
 from turnwise.envs.certify.certify import certify
 from turnwise.envs.registry import find
-from turnwise.errors import UnknownEnvironmentError, UsageError
+from turnwise.errors import ContractError, UnknownEnvironmentError, UsageError
 from turnwise.verdicts import Status
 
 
@@ -79,6 +79,22 @@ def test_datasets_are_certified(name: str) -> None:
 @REASONING
 def test_a_dataset_that_prints_is_named() -> None:
     assert certify("reasoning_gym/bf-v0", quick=True, laws=["prints_nothing"]).broken == ("prints_nothing",)
+
+
+@REASONING
+@pytest.mark.parametrize("name", ["graph_color", "rubiks_cube"])
+def test_a_dataset_with_many_right_answers_has_an_oracle(name: str) -> None:
+    env = tw.make(f"reasoning_gym/{name}-v0")
+    env.reset(seed=0)
+    assert env.step(env.get_wrapper_attr("oracle")())[1] == 1.0, "the example of the dataset is right"
+
+
+@REASONING
+def test_a_dataset_without_answers_has_no_oracle() -> None:
+    env = tw.make("reasoning_gym/rush_hour-v0")
+    env.reset(seed=0)
+    with pytest.raises(ContractError, match="rush_hour has no oracle"):
+        env.get_wrapper_attr("oracle")()
 
 
 @REASONING
