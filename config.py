@@ -149,10 +149,7 @@ def _override(model: type[Config], data: dict[str, Any], override: str, keys: di
         data = data.setdefault(table, {})
         if not isinstance(data, dict):
             raise ConfigError(f"override {override!r}: {table!r} is a value, not a table")
-    if text.strip().lower() == "none" and _takes_none(model, path):
-        data[last] = None
-    else:
-        data[last] = text if _is_text(model, path, value) else value
+    data[last] = _as_meant(model, path, text, value)
 
 
 def _new_key(model: type[Config], key: str, value: Any) -> tuple[tuple[str, ...], Any]:
@@ -169,25 +166,19 @@ def _new_key(model: type[Config], key: str, value: Any) -> tuple[tuple[str, ...]
     return tuple(path), given
 
 
-def _takes_none(model: type[Config], location: tuple[str, ...]) -> bool:
-    """Whether a bare ``none`` sets a setting to None: it takes None, and ``"none"`` is not one of its choices."""
-    kinds = _kinds_at(model, location)
-    return type(None) in kinds and "none" not in kinds
+def _as_meant(model: type[Config], location: tuple[str, ...], text: str, value: Any) -> Any:
+    """Return the value of a word: None, the text as it stands (a program ``true``, a folder ``2026``), or TOML's value.
 
-
-def _is_text(model: type[Config], location: tuple[str, ...], value: Any) -> bool:
-    """Whether a setting takes text even if TOML reads another type, e.g. a program ``true`` or a folder ``2026``."""
-    kinds = _kinds_at(model, location)
-    if isinstance(value, int) and float in kinds:
-        return False
-    return str in kinds and not {type(value), Any} & kinds and not isinstance(value, list | dict)
-
-
-def _kinds_at(model: type[Config], location: tuple[str, ...]) -> set[Any]:
-    """Return the plain types and choices of a setting."""
+    A bare ``none`` means None if the setting takes None and has no choice of that name.
+    """
     _, holders = _walk(model, location)
     fields = [holder.model_fields[location[-1]] for holder in holders if location[-1] in holder.model_fields]
-    return {kind for field in fields for kind in _kinds(field.annotation)}
+    kinds = {kind for field in fields for kind in _kinds(field.annotation)}
+    if text.strip().lower() == "none" and type(None) in kinds and "none" not in kinds:
+        return None
+    number = isinstance(value, int) and float in kinds
+    as_text = str in kinds and not number and not {type(value), Any} & kinds and not isinstance(value, list | dict)
+    return text if as_text else value
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
