@@ -146,7 +146,8 @@ def _override(model: type[Config], data: dict[str, Any], override: str, keys: di
         raise ConfigError(f"{before} and {key.strip()} are two names of one setting: write only {'.'.join(path)}")
     *tables, last = path
     for table in tables:
-        data = data.setdefault(table, {})
+        data[table] = {} if data.get(table) is None else data[table]  # None, in the file of a run
+        data = data[table]
         if not isinstance(data, dict):
             raise ConfigError(f"override {override!r}: {table!r} is a value, not a table")
     data[last] = _as_meant(model, path, text, value)

@@ -114,7 +114,7 @@ def _refuse_early(algorithm: str, overrides: list[str], trial: Path | None) -> N
         UsageError: there is no such algorithm, trial, or known shape of the model.
     """
     named(algorithm)
-    if (model := overridden(overrides, "model")) is not None:
+    if (model := overridden(overrides, "model")) is not None and model.lower() != "none":
         shape_of(model)
     if trial is not None:
         trial_lines(trial)

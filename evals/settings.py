@@ -23,6 +23,8 @@ from .sampling import Sample, sample_tasks
 def _several(value: Any) -> Any:
     """Return one item, or comma-separated text from a command line, as a list."""
     if isinstance(value, str):
+        if value.strip().lower() == "none":
+            return ()
         items = [item.strip() for item in value.split(",") if item.strip()]
         if not items:
             raise ValueError("the list is empty; omit the setting to use the default")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -82,7 +81,7 @@ async def branch_episodes(
         ContractError: the agent broke its contract, or the environment cannot be forked.
     """
     counted = stats or RunStats()
-    forks = pool.servers.keep_for_forks() if pool.servers is not None else sys.maxsize
+    forks = pool.keep_for_forks()
     slots = asyncio.Semaphore(min(options.concurrency, forks))
     todo = _paths(pool, agent, tasks, options, skip, counted, slots)
     playing: dict[asyncio.Task[list[Episode]], int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,25 @@ class EnvPool:
     def queues(self) -> bool:
         """Whether ``take`` may wait for as long as other episodes take: for a place on a server."""
         return self.servers is not None
+
+    def keep_for_forks(self, sharers: int = 1) -> int:
+        """Leave half of the places on environment servers to forks; return how many forks fit at a time.
+
+        The first call closes the idle hosts: there may be one for each place, and an episode would start on each.
+
+        Args:
+            sharers: number of processes that share the servers, this one included.
+
+        Raises:
+            UsageError: no server has two places.
+        """
+        if self.servers is None:
+            return sys.maxsize
+        if not self.servers.branching:
+            idle, self._free = self._free, []
+            for host in idle:
+                host.abandon()
+        return self.servers.keep_for_forks(sharers)
 
     async def take(self) -> Host:
         """Return an idle environment, or a new one.

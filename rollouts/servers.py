@@ -47,7 +47,7 @@ class Servers:
         self._digest: str | None = None
         self._changed = asyncio.Event()
         self._held: set[SocketHost] = set()
-        self._branching, self._sharers = False, 1
+        self.branching, self._sharers = False, 1
         self.line = asyncio.Lock()
         """Held by the pool from the choice of a server until the host counts as taken."""
         forget(ids)
@@ -67,9 +67,17 @@ class Servers:
 
         Args:
             sharers: number of processes that share the places, this one included; each gets an equal part.
+
+        Raises:
+            UsageError: no server has two places.
         """
-        self._branching, self._sharers = True, sharers
-        return max(1, sum(places // 2 for places in self._places.values()) // sharers)
+        if not (forks := sum(places // 2 for places in self._places.values())):
+            raise UsageError(
+                f"episodes of {next(iter(self._ids.values()))} are to be forked, but its server plays one at a time: "
+                "start it with --capacity 2 or more"
+            )
+        self.branching, self._sharers = True, sharers
+        return max(1, forks // sharers)
 
     async def open(self) -> SocketHost | None:
         """Return a host on a server that has room; ``None`` if an open host or a fork must end first.
@@ -163,11 +171,11 @@ class Servers:
 
     def _with_room(self, taken: Counter[Address]) -> list[Address]:
         """Return the connected servers with a free place, by the share of their places that is taken."""
-        places = {each: most - self._branching * (most // 2) for each, most in self._places.items()}
+        places = {each: most - self.branching * (most // 2) for each, most in self._places.items() if self._ready(each)}
         filled = sum(min(taken[each], most) for each, most in places.items())
         if filled >= max(1, sum(places.values()) // self._sharers):
             return []
-        room = [each for each in self._ids if self._ready(each) and taken[each] < places[each]]
+        room = [each for each in self._ids if each in places and taken[each] < places[each]]
         used = {each: max(taken[each], connection_to(each).load) for each in room}  # others' episodes, too
         return sorted(room, key=lambda each: used[each] / self._places[each])
 

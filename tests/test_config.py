@@ -223,6 +223,7 @@ def test_a_bare_none_takes_back_what_a_file_sets(tmp_path: Path, word: str) -> N
     assert load_config(Optional, file, [f"precision={word}"]).precision is None
     assert load_config(Optional, file, [f"folder={word}"]).folder is None
     assert load_config(Optional, file, [f"frame={word}"]).frame is None
+    assert load_config(Optional, file, [f"frame={word}", "frame.side=3"]).frame == Square(side=3)
     presets = {"precision": "bfloat16"}
     assert load_config(Optional, overrides=[f"precision={word}"], presets=presets).precision is None
 
@@ -231,6 +232,11 @@ def test_none_is_text_in_quotes_a_choice_of_that_name_and_else_a_mistake() -> No
     assert load_config(Optional, overrides=['folder="none"']).folder == "none"
     assert load_config(Optional, overrides=["mode=none"]).mode == "none"
     assert "got 'none'" in said_of(Optional, "pens=none")
+
+
+def test_a_setting_of_a_table_that_a_run_did_not_have_is_given(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"config": {"frame": null}}')
+    assert load_config(Optional, tmp_path / "config.json", ["frame.side=3"]).frame == Square(side=3)
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:

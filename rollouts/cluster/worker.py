@@ -119,15 +119,14 @@ class Worker:
         return Played(lease.key, pack(episodes), stats.retries, stats.failures, hedged=hedged)
 
     def _path_slots(self) -> asyncio.Semaphore:
-        """Return the slots of the paths of all trees, no more than the worker's part of environment servers has forks.
+        """Return the slots of the paths of all trees: as many as forks fit in the worker's part of environment servers.
 
-        From the first tree on, new episodes leave the other half of the servers' places to forks.
+        From the first tree on, new episodes leave half of the servers' places to forks.
         """
         if self._slots is None:
             assert self._setup is not None, "a worker is opened before its first lease"
-            seats, servers = self._setup.seats, self._pool.servers
-            forks = servers.keep_for_forks(self._setup.workers) if servers is not None else seats
-            self._slots = asyncio.Semaphore(min(seats, forks))
+            forks = self._pool.keep_for_forks(self._setup.workers)
+            self._slots = asyncio.Semaphore(min(self._setup.seats, forks))
         return self._slots
 
     def _object(self, data: bytes) -> Any:

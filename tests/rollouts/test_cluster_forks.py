@@ -11,6 +11,7 @@ import pytest
 
 import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
+from turnwise.errors import UsageError
 from turnwise.rollouts.branching import branch_episodes
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.rollouts.episode import Episode, Outcome
@@ -80,14 +81,21 @@ async def tree(worker: Worker, name: str) -> list[Episode]:
     return unpack(played.episodes)
 
 
+@pytest.mark.parametrize("idle", [0, 4])
 @pytest.mark.parametrize("count", [1, 2])
-async def test_forks_find_places_where_workers_have_more_seats_than_servers_have(count: int) -> None:
+async def test_forks_find_places_where_workers_have_more_seats_than_servers_have(count: int, idle: int) -> None:
     with serving([ENV], capacity=4) as server:
         workers = [await opened(id_on(server), count) for _ in range(count)]
-        async with asyncio.timeout(60):
-            trees = await asyncio.gather(*(tree(worker, f"g{n}") for n, worker in enumerate(workers)))
-        for worker in workers:
-            await worker._pool.close()
+        for worker in workers:  # as an evaluation leaves them
+            hosts = [await worker._pool.take() for _ in range(idle)]
+            for host in hosts:
+                worker._pool.give(host, reusable=True)
+        try:
+            async with asyncio.timeout(500):
+                trees = await asyncio.gather(*(tree(worker, f"g{n}") for n, worker in enumerate(workers)))
+        finally:
+            for worker in workers:
+                await worker._pool.close()
     for episodes in trees:
         assert [episode.outcome for episode in episodes] == [Outcome.COMPLETED] * 6
         assert all(episode.lookaheads for episode in episodes)
@@ -121,3 +129,12 @@ async def test_workers_get_no_more_trees_than_there_are_places_for_forks() -> No
         assert [episode async for episode in run] == []
         await pool.close()
     assert pool.most == 3, "each tree needs a place, and one for a fork"
+
+
+async def test_a_server_that_plays_one_episode_at_a_time_is_refused_for_trees() -> None:
+    with serving([ENV], capacity=1) as server:
+        pool = await asyncio.to_thread(EnvPool.of, id_on(server))
+        run = branch_episodes(pool, AlwaysLeft(), [task()], strategy=StateValues(rollouts=1), options=OPTIONS)
+        with pytest.raises(UsageError, match="--capacity 2 or more"):
+            await anext(run)
+        await pool.close()

@@ -90,10 +90,11 @@ def test_a_dataset_with_many_right_answers_has_an_oracle(name: str) -> None:
 
 
 @REASONING
-def test_a_dataset_without_answers_has_no_oracle() -> None:
-    env = tw.make("reasoning_gym/rush_hour-v0")
+@pytest.mark.parametrize("name", ["boxnet", "rush_hour"])
+def test_a_dataset_without_answers_has_no_oracle(name: str) -> None:
+    env = tw.make(f"reasoning_gym/{name}-v0")
     env.reset(seed=0)
-    with pytest.raises(ContractError, match="rush_hour has no oracle"):
+    with pytest.raises(ContractError, match=f"{name} has no oracle"):
         env.get_wrapper_attr("oracle")()
 
 
