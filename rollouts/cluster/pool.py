@@ -76,11 +76,15 @@ class ClusterPool(RemotePool):
 
     @property
     def width(self) -> int:
-        workers = self._config.workers
-        if self._config.workers_per_node is not None:
-            started = self._workers.target if self._workers is not None else 0
-            workers = max(1, started or len(slots_of(self._config, nodes_now())))
-        return workers * self._config.episodes_per_worker
+        return self._wanted * self._config.episodes_per_worker
+
+    @property
+    def _wanted(self) -> int:
+        """Number of workers, or before they are started, the number that there will be."""
+        if self._config.workers_per_node is None:
+            return self._config.workers
+        started = self._workers.target if self._workers is not None else 0
+        return max(1, started or len(slots_of(self._config, nodes_now())))
 
     @property
     def open(self) -> int:
@@ -255,7 +259,7 @@ class ClusterPool(RemotePool):
                     self._service.address,
                     self._service.key,
                     self._config.episodes_per_worker,
-                    self.width // self._config.episodes_per_worker,
+                    self._wanted,
                 )
                 try:
                     data = cloudpickle.dumps(setup)
