@@ -112,10 +112,10 @@ def config_path(learner: LearnerConfig) -> Path | None:
 def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str]:
     """The command line of a run's training script; ``root`` is the study's folder."""
     learner = study[job.learner]
-    settings = flat(study.shared | learner.settings) | {"env": study.env}
+    settings = flat({"episodes": {"env_kwargs": study.env_kwargs}}) | flat(study.shared | learner.settings)
+    settings["env"] = study.env
     settings |= {"seed": job.seed, "out": str(root / job.folder / "run"), "threads": 1}
     settings |= {"progress": False, "tracking.to": []}
-    settings |= flat({"episodes": {"env_kwargs": study.env_kwargs}})
     if study.levels is not None:
         settings["levels"] = study.levels
     path = config_path(learner)

@@ -128,6 +128,17 @@ def test_a_teacher_is_trained_before_its_student_and_named_in_its_settings(plan:
     assert f'algorithm.teacher="root/{teacher.folder}/run/model"' in words
 
 
+def test_a_learner_changes_what_the_study_gives_its_environment(plan: Any, small: Path) -> None:
+    changed = "settings = { episodes = { env_kwargs = { max_turns = 13, turn_limit = 12 } } }"
+    small.write_text(f'{SMALL}[[learner]]\nname = "cut"\nlike = "fast"\n{changed}\n')
+    study = load_study(str(small))
+    words = plan.words(
+        study, plan.Job("cut", "d", 1e-3, 0), {plan.Job("bc", plan.digest(study, "bc"), None, 0): 0.0}, root=Path()
+    )
+    assert "episodes.env_kwargs.max_turns=13" in words
+    assert "episodes.env_kwargs.turn_limit=12" in words
+
+
 def test_data_are_played_for_whoever_starts_from_a_learner_of_them(small: Path) -> None:
     small.write_text(SMALL + '[[learner]]\nname = "alone"\nscript = "loop"\n')
     study = load_study(str(small))
@@ -300,7 +311,7 @@ def test_no_rate_is_chosen_by_the_luck_that_is_reported(plan: Any, tmp_path: Pat
 
 
 def test_unknown_studies_and_learners_are_told(small: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no study 'chess'; there are .*limits, maze-fo"):
+    with pytest.raises(ConfigError, match=r"there is no study 'chess'; there are .*limits, limits-maze, maze-fo"):
         load_study("chess")
     for wrong, near in {"maze-of": "'maze-po' or 'maze-fo'", "reprot": r"'report'\?"}.items():
         with pytest.raises(ConfigError, match=f"there is no study '{wrong}'; did you mean {near}"):
