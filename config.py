@@ -18,6 +18,15 @@ from .renamed import Report, former_names, silent, warn, with_new_names
 C = TypeVar("C", bound="Config")
 LISTED = "; choose from "
 """Text between a wrong setting and the list of valid ones."""
+TYPES = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "dict": "a table",
+    "list": "a list",
+    "tuple": "a list",
+}
+"""What a setting of a type has to be, by pydantic's name of the type."""
 
 
 class Config(pydantic.BaseModel):
@@ -124,7 +133,7 @@ def merge_defaults(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dic
     for name, default in defaults.items():
         mine = merged.get(name)
         if isinstance(mine, Config):
-            mine = _tag(type(mine)) | mine.model_dump(exclude_unset=True)
+            mine = tag_of(type(mine)) | mine.model_dump(exclude_unset=True)
         if isinstance(default, Mapping) and isinstance(mine, Mapping):
             merged[name] = merge_defaults(default, mine)
         else:
@@ -175,11 +184,16 @@ def _as_meant(model: type[Config], location: tuple[str, ...], text: str, value: 
     _, holders = _walk(model, location)
     fields = [holder.model_fields[location[-1]] for holder in holders if location[-1] in holder.model_fields]
     kinds = {kind for field in fields for kind in _kinds(field.annotation)}
-    if text.strip().lower() == "none" and type(None) in kinds and "none" not in kinds:
+    if means_none(text) and type(None) in kinds and "none" not in kinds:
         return None
     number = isinstance(value, int) and float in kinds
     as_text = str in kinds and not number and not {type(value), Any} & kinds and not isinstance(value, list | dict)
     return text if as_text else value
+
+
+def means_none(text: str) -> bool:
+    """Whether a word is a bare ``none``, which takes back what a file sets."""
+    return text.strip().lower() == "none"
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
@@ -214,7 +228,28 @@ def _explain(model: type[Config], problem: Any, path: Path | str | None, source:
     said = problem["msg"].removeprefix("Value error, ")
     if not location:  # several settings contradict each other
         return f"{path}: {said}" if path is not None else str(said)
-    return f"{where}setting {key!r}: {said}; got {problem['input']!r}"
+    if kind in ("model_type", "model_attributes_type"):
+        return f"{where}{key!r} is a table of settings{_first_of(key, holders)}; got {problem['input']!r}"
+    rule = _rule(kind, said)
+    return f"{where}setting {key!r}{rule}; got {problem['input']!r}"
+
+
+def _rule(kind: str, said: str) -> str:
+    """Return what a setting has to be, from the kind of a problem and pydantic's sentence about it."""
+    what, _, problem = kind.partition("_")
+    if what in TYPES and problem in ("type", "parsing", "from_float"):
+        return f" must be {TYPES[what]}"
+    must = said.removeprefix("Input should ")
+    return f" must {must}" if must != said else f": {said}"
+
+
+def _first_of(key: str, holders: Iterable[type[Config]]) -> str:
+    """Name a setting of the table ``key``, as an example of what can be set."""
+    name = key.rpartition(".")[2]
+    fields = (holder.model_fields[name] for holder in holders if name in holder.model_fields)
+    kinds = (kind for field in fields for kind in config_types_in(field.annotation))
+    first = next((f"{key}.{setting}" for kind in kinds for setting in kind.model_fields), None)
+    return f": set one, such as {first!r}" if first else ""
 
 
 def _hint(wrong: str, known: Sequence[str]) -> str:
@@ -258,10 +293,10 @@ def config_types_in(annotation: Any) -> tuple[type[Config], ...]:
 
 def discriminator_of(kind: type[Config]) -> str:
     """Return the tag that distinguishes a member of a union, such as the only value of its ``name``; or nothing."""
-    return next(iter(_tag(kind).values()), "")
+    return next(iter(tag_of(kind).values()), "")
 
 
-def _tag(kind: type[Config]) -> dict[str, str]:
+def tag_of(kind: type[Config]) -> dict[str, str]:
     """Return the setting that can have a single value only, and this value: the member of a union that a table is."""
     return {
         name: str(field.default)
@@ -309,42 +344,3 @@ def _line(source: str, location: tuple[Any, ...]) -> int | None:
         elif table == ".".join(tables) and re.match(rf"\s*[\"']?{re.escape(last)}[\"']?\s*=", line):
             return number
     return None
-
-
-def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None, prefix: str = "") -> list[str]:
-    """Return one line per setting: its name, default and meaning.
-
-    If a table may be one of several kinds, list the settings of each after the name of the kind, or only those of the
-    kind that ``presets`` names.
-
-    Args:
-        config_type: class of the configuration to describe.
-        presets: defaults that replace the class's own.
-        prefix: text before every name, e.g. ``"optimizer."``.
-    """
-    lines: list[str] = []
-    presets = presets or {}
-    for name, field in config_type.model_fields.items():
-        preset = presets.get(name, {})
-        kinds = config_types_in(field.annotation)
-        if len(kinds) == 1 and kinds[0] is field.annotation:
-            lines += describe(kinds[0], preset, f"{prefix}{name}.")
-            continue
-        chosen = [
-            kind
-            for kind in kinds
-            if isinstance(preset, Mapping) and _tag(kind) and _tag(kind).items() <= preset.items()
-        ]
-        default = "(required)" if field.is_required() else f"[{_shown(field, presets.get(name))}]"
-        if not chosen:
-            lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " ").replace("``", "`"))
-        for kind in chosen or kinds:
-            described = describe(kind, preset if chosen else None, f"{prefix}{name}.")
-            label = f"({discriminator_of(kind)}) " if len(kinds) > 1 and not chosen else ""
-            lines += [line.replace("]  ", f"]  {label}", 1) for line in described]
-    return lines
-
-
-def _shown(field: Any, preset: Any) -> Any:
-    default = field.get_default(call_default_factory=True) if preset is None else preset
-    return discriminator_of(type(default)) or default if isinstance(default, Config) else default

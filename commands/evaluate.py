@@ -10,7 +10,8 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from ..config import describe, load_config
+from ..config import load_config
+from ..config_help import describe
 from ..envs.harbor.address import is_harbor
 from ..envs.named import environment
 from ..envs.registry import make

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from ..config import means_none
 from ..errors import UsageError
 from ..inference.hardware import GPUS, Gpu
 from ..inference.train_extra import train_extra
@@ -114,7 +115,7 @@ def _refuse_early(algorithm: str, overrides: list[str], trial: Path | None) -> N
         UsageError: there is no such algorithm, trial, or known shape of the model.
     """
     named(algorithm)
-    if (model := overridden(overrides, "model")) is not None and model.lower() != "none":
+    if (model := overridden(overrides, "model")) is not None and not means_none(model):
         shape_of(model)
     if trial is not None:
         trial_lines(trial)

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..config import describe, load_config
+from ..config import load_config
+from ..config_help import describe
 from ..errors import UsageError
 from ..inference.train_extra import train_extra
 from ..trainers.options import arguments

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..config import describe, load_config
+from ..config import load_config
+from ..config_help import describe
 from ..envs.named import environment
 from ..envs.remote.address import TOKEN, is_remote, refuse_bound, served_token
 from ..errors import UsageError

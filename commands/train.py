@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..config import describe
+from ..config_help import describe
 from ..envs.named import environment
-from ..trainers.options import arguments, configured, named, named_environment
+from ..trainers.options import arguments, configured, named, named_environment, refuse_untrained_start
 from ..trainers.registry import ALGORITHMS
 from .completion import environment_ids
 from .terminal import remark, resumable
@@ -70,6 +70,7 @@ def train(
         typer.echo("\n".join(describe(config_type, config_type.filled(chosen.presets))))
         return
     wanted = configured(algorithm, file, words)
+    refuse_untrained_start(wanted)
     wanted = wanted.model_copy(update={"env": environment(wanted.env)})
     from ..trainers.run.interrupts import at_once
 

@@ -10,6 +10,7 @@ from ..agents.chat_apis.named import server_of
 from ..agents.chat_apis.settings import ApiSettings
 from ..agents.named import fingerprint
 from ..agents.settings import AgentSettings
+from ..config import means_none
 from ..inference.policy_spec import is_chat_api
 from ..rollouts.branching_search import RolloutSearch
 from ..rollouts.episode import FAILURE_RATE
@@ -23,7 +24,7 @@ from .sampling import Sample, sample_tasks
 def _several(value: Any) -> Any:
     """Return one item, or comma-separated text from a command line, as a list."""
     if isinstance(value, str):
-        if value.strip().lower() == "none":
+        if means_none(value):
             return ()
         items = [item.strip() for item in value.split(",") if item.strip()]
         if not items:

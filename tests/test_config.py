@@ -71,8 +71,9 @@ def said_of(model: type[Config], *words: str, path: Path | None = None) -> str:
         (["shape.name=circle", "shape.radios=2"], "there is no setting 'shape.radios'; did you mean 'shape.radius'?"),
         (["shape.name=circle", "radios=2"], "there is no setting 'radios'; did you mean 'shape.radius'?"),
         (["shape.name=circle", "shape.side=2"], "there is no setting 'shape.side'; choose from name, radius"),
-        (["shape.name=square", "shape.side=wide"], "setting 'shape.side': Input should be a valid number"),
-        (["shape.name=circle", "shape.radius=0"], "setting 'shape.radius': Input should be greater than 0; got 0"),
+        (["shape.name=square", "shape.side=wide"], "setting 'shape.side' must be a number; got 'wide'"),
+        (["shape.name=circle", "shape.radius=0"], "setting 'shape.radius' must be greater than 0; got 0"),
+        (["shape.name=square", "frame=3"], "'frame' is a table of settings: set one, such as 'frame.name'; got 3"),
         (["shape.name=cirle"], "setting 'shape.name' cannot be 'cirle'; did you mean 'circle'?"),
         (["shape.name=42"], "setting 'shape.name' cannot be '42'; choose from circle, square"),
         (["shape.radius=2"], "setting 'shape.name' is missing"),
@@ -142,7 +143,7 @@ class Splits(Config):
         (["splits=['train', 'test_idd']"], "setting 'splits' cannot be 'test_idd'; did you mean 'test_iid'"),
         (["splits=['wide']"], "setting 'splits' cannot be 'wide'; choose from train, dev, test_iid,"),
         (["order=fixd"], "setting 'order' cannot be 'fixd'; did you mean 'fixed'?"),
-        (["order=3"], "setting 'order': Input should be 'random' or 'fixed'; got 3"),
+        (["order=3"], "setting 'order' must be 'random' or 'fixed'; got 3"),
     ],
 )
 def test_a_choice_that_does_not_exist_gets_the_nearest_ones(words: list[str], message: str) -> None:

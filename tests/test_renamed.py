@@ -206,7 +206,7 @@ def test_a_wrong_value_is_explained_under_the_new_name(tmp_path: Path) -> None:
     file.write_text("copies = 2\n")
     with (
         warned(),
-        pytest.raises(ConfigError, match=r"^setting 'copies': Input should be greater than or equal to 1; got 0$"),
+        pytest.raises(ConfigError, match=r"^setting 'copies' must be greater than or equal to 1; got 0$"),
     ):
         load_config(Drawing, file, ["n=0"])
 

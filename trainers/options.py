@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import load_config
-from ..errors import ConfigError, UsageError
+from ..errors import ConfigError, ModelError, UsageError
 from .registry import ALGORITHMS, Entry
 
 if TYPE_CHECKING:
@@ -168,6 +168,26 @@ def algorithm_of(path: Path) -> str:
         if name in (word, entry.algorithm):
             return word
     raise UsageError(f"{path} does not show its algorithm: name it, as --algorithm loop")
+
+
+def refuse_untrained_start(config: TrainConfig) -> None:
+    """Refuse a new run whose model another shipped configuration has yet to train.
+
+    Raises:
+        ModelError: there is no such model; the message has the command that trains it.
+    """
+    model = getattr(config, "model", None)
+    if model and not config.resume and not Path(model).exists() and (command := maker_of(model)):
+        raise ModelError(f"there is no model at {model}; train it with `{command}`, or name another with model=")
+
+
+def maker_of(model: Path | str) -> str | None:
+    """Return the command that trains a model if its path is the output of a shipped configuration."""
+    for path in sorted(SHIPPED.glob("*.toml")):
+        out = tomllib.loads(path.read_text(encoding="utf-8")).get("out")
+        if out is not None and Path(out, "model") == Path(model):
+            return f"turnwise train {algorithm_of(path)} --config {path.stem}"
+    return None
 
 
 def refuse_other_run(asked: str, path: Path, *, accepted: Collection[str | None]) -> None:

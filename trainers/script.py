@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from ..config import describe, load_config
+from ..config import load_config
+from ..config_help import describe
 from ..envs.named import environment
 from ..errors import TurnwiseError
 from ..logs import FORMATS, LEVELS, as_json, event, log_to_stderr
-from .options import arguments, overridden, refuse_other_run, settled
+from .options import arguments, overridden, refuse_other_run, refuse_untrained_start, settled
 from .registry import ALGORITHMS, Entry
 from .run.conclusion import RunResult
 from .run.interrupts import INTERRUPTED, at_once
@@ -66,6 +67,7 @@ def _trained(
             accepted = {*entries, *(entry.algorithm for entry in entries.values())}
             refuse_other_run(next(iter(entries.values())).script, file, accepted=accepted)
         config = load_config(config_type, file, words)
+        refuse_untrained_start(config)
         config = config.model_copy(update={"env": environment(config.env)})
         with at_once(f"stopped at once; the run in {config.out} continues from its newest checkpoint with --resume"):
             result = train(config)

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCau
 import turnwise as tw
 from turnwise.agents.context import context_strategy
 from turnwise.agents.parsers import parser_for
-from turnwise.config import describe, merge_defaults
+from turnwise.config import merge_defaults
+from turnwise.config_help import describe
 from turnwise.envs.registry import find
+from turnwise.errors import ModelError
 from turnwise.inference.models import save_model
 from turnwise.trainers.algorithms.distill import Distill
 from turnwise.trainers.behavior_cloning import CloningConfig
@@ -26,7 +29,7 @@ from turnwise.trainers.collect.sampler import family_and_tools
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.on_policy import OnPolicyConfig
 from turnwise.trainers.on_policy import train as on_policy
-from turnwise.trainers.options import configured
+from turnwise.trainers.options import configured, maker_of, refuse_untrained_start
 from turnwise.trainers.registry import ALGORITHMS
 from turnwise.trainers.run.conclusion import RunResult
 from turnwise.trainers.run.metrics import read_metrics
@@ -45,6 +48,16 @@ def word(path: Path) -> str:
     found = re.search(r"^#\s+turnwise train ([\w-]+) ", path.read_text(), re.MULTILINE)
     assert found
     return found.group(1)
+
+
+def test_a_model_that_another_configuration_trains_is_missed_with_its_command(tmp_path: Path) -> None:
+    models = [str(model) for path in CONFIGS if (model := tomllib.loads(path.read_text()).get("model"))]
+    commands = {model: maker_of(model) for model in models if model.startswith("runs/")}
+    assert commands["runs/bc-maze/model"] == "turnwise train bc --config bc-maze"
+    assert all(commands.values()), "a configuration starts from a run that no other leaves"
+    assert maker_of("models/qwen2.5-0.5b-instruct") is None, "downloaded, not trained"
+    with chdir(tmp_path), pytest.raises(ModelError, match="train it with `turnwise train bc --config bc-web`"):
+        refuse_untrained_start(configured("m-grpo", SHIPPED[0].parent / "m-grpo-web.toml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
