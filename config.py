@@ -26,7 +26,7 @@ TYPES = {
     "list": "a list",
     "tuple": "a list",
 }
-"""What a setting of a type has to be, by pydantic's name of the type."""
+"""Words for the type of a setting, by pydantic's name of it."""
 
 
 class Config(pydantic.BaseModel):
