@@ -23,6 +23,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -242,6 +243,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="file for results; environments that it has are not played again")
     chosen = parser.parse_args()
     os.environ["TURNWISE_TOKEN"] = KEY
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers end, too
     before = chosen.out.read_text() if chosen.out and chosen.out.exists() else ""
     known = [json.loads(line) for line in before.splitlines()]
     done = {line["id"] for line in known if line["episodes"] == chosen.episodes}

@@ -150,7 +150,8 @@ def _mark(marks: list[float], pid: int) -> None:
 def _processor_seconds(pid: int) -> float:
     server = psutil.Process(pid)
     times = [process.cpu_times() for process in (server, *server.children(recursive=True))]
-    return float(sum(each.user + each.system for each in times))
+    ended = sum(each.children_user + each.children_system for each in times)  # of those that were waited for
+    return float(sum(each.user + each.system for each in times) + ended)
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
