@@ -157,6 +157,8 @@ class Study(Config):
     """When the others may start from a learner."""
     also: tuple[str, ...] = ()
     """Further learners that those of ``against`` are compared with, in the place of its last one."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Further ratios of episodes: two learners each, the slower one first."""
     rank: RankConfig | None = None
     """Measurements of ArCHer's critics along their runs; none, if they are not measured."""
     sweep: SweepConfig | None = None

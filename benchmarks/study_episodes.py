@@ -52,7 +52,8 @@ def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
     for name, columns in found.items():
         lines.append(f"| {name} | {' | '.join(median_cell(column) for column in columns)} |")
     seeds = {row.name: [line["seed"] for line in row.lines] for row in played}
-    for fast, slow in product((last, *study.also), slower):
+    ratios = [(slow, fast) for fast, slow in product((last, *study.also), slower)]
+    for slow, fast in (*ratios, *study.pairs):
         if slow in found and fast in found:
             columns = zip(found[slow], found[fast], strict=True)
             cells = [

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +281,7 @@ def test_learners_in_different_units_are_compared_by_their_success() -> None:
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any, name: str) -> None:
     study = load_study(name)
-    assert set(study.against) <= {one.name for one in study.learner}
+    assert {*study.against, *study.also, *chain(*study.pairs)} <= {one.name for one in study.learner}
     assert len({learner.swept for learner in study.learner} - {None}) <= 1, "what is swept is the same for all"
     assert len({study[one].swept for one in study.against}) == 1, "of the two that are compared both are swept, or none"
     outcomes: dict[Any, float | None] = {}

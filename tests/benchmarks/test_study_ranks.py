@@ -169,6 +169,8 @@ def test_every_slower_learner_is_compared_with_the_last(ranks: Any, study: Any) 
     ]
     both = study.model_copy(update={"also": ("noise",)})
     assert tables.reach_table(both, found)[-1] == "| **loop : noise** | 1.0 (1.0 … 1.0) |"
+    paired = study.model_copy(update={"pairs": (("ppo", "loop"),)})
+    assert tables.reach_table(paired, found)[-1] == "| **ppo : loop** | 1.0 (1.0 … 1.0) |", "without archer"
     assert "A seed of noise ends above a seed of ppo with probability 0.50" in report.improvement_line(both, found)
     said = report.improvement_line(study, found)
     assert "of archer ends above a seed of ppo with probability 0.50" in said
