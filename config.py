@@ -12,21 +12,11 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import pydantic
 
+from .config_errors import LISTED, hint, line_of, listed_once, rule_of
 from .errors import ConfigError
 from .renamed import Report, former_names, silent, warn, with_new_names
 
 C = TypeVar("C", bound="Config")
-LISTED = "; choose from "
-"""Text between a wrong setting and the list of valid ones."""
-TYPES = {
-    "int": "an integer",
-    "float": "a number",
-    "bool": "true or false",
-    "dict": "a table",
-    "list": "a list",
-    "tuple": "a list",
-}
-"""Words for the type of a setting, by pydantic's name of it."""
 
 
 class Config(pydantic.BaseModel):
@@ -87,14 +77,14 @@ def load_config(
         said = [_explain(model, p, path, source, typed) for p in problems]
         wrong = {str(p["loc"][0]) if p["loc"] else "" for p in problems}
         option = wrong.pop().removesuffix("s") if len(wrong) == 1 else ""  # --split sets ``splits``
-        raise ConfigError("; ".join(_listed_once(said)), option=option) from None
+        raise ConfigError("; ".join(listed_once(said)), option=option) from None
 
 
 def _parsed(model: type[Config], path: Path, source: str) -> dict[str, Any]:
     """Read the settings of a file; for the file of a run, also the source of its environment."""
 
     def report(key: str, message: str) -> None:
-        line = _line(source, tuple(step for step in key.split(".") if not step.isdigit()))
+        line = line_of(source, tuple(step for step in key.split(".") if not step.isdigit()))
         warn(key, f"{path}, line {line}: {message}" if line else f"{path}: {message}")
 
     if path.suffix != ".json":
@@ -213,34 +203,31 @@ def _explain(model: type[Config], problem: Any, path: Path | str | None, source:
     named = location[:-1] if location and isinstance(location[-1], int) else location  # an item of a list
     key = ".".join(str(step) for step in named)
     over = any(key == word or key.startswith(f"{word}.") for word in typed)
-    line = None if over or path is None else _line(source, location)
+    line = None if over or path is None else line_of(source, location)
     where = f"{path}, line {line}: " if line else ""
     if kind == "extra_forbidden":
         return f"{where}there is no setting {key!r}{_in_tables(key, holders) or _near(key, holders)}"
     if kind == "union_tag_invalid":
         known = re.findall(r"'([^']*)'", context["expected_tags"])
-        return f"{where}setting {key!r} cannot be {context['tag']!r}{_hint(context['tag'], known)}"
+        return f"{where}setting {key!r} cannot be {context['tag']!r}{hint(context['tag'], known)}"
     if kind in ("enum", "literal_error") and isinstance(problem["input"], str):
         known = re.findall(r"'([^']*)'", context["expected"])
-        return f"{where}setting {key!r} cannot be {problem['input']!r}{_hint(problem['input'], known)}"
+        return f"{where}setting {key!r} cannot be {problem['input']!r}{hint(problem['input'], known)}"
+    entry = named != location
+    if kind == "missing" and entry:
+        return f"{where}setting {key!r} must have more entries; got {problem['input']!r}"
     if kind in ("missing", "union_tag_not_found"):
         return f"{where}setting {key!r} is missing"
     said = problem["msg"].removeprefix("Value error, ")
     if not location:  # several settings contradict each other
         return f"{path}: {said}" if path is not None else str(said)
+    what = f"each entry of {key!r}" if entry else f"setting {key!r}"
     if kind in ("model_type", "model_attributes_type"):
-        return f"{where}{key!r} is a table of settings{_first_of(key, holders)}; got {problem['input']!r}"
-    rule = _rule(kind, said)
-    return f"{where}setting {key!r}{rule}; got {problem['input']!r}"
-
-
-def _rule(kind: str, said: str) -> str:
-    """Return what a setting has to be, from the kind of a problem and pydantic's sentence about it."""
-    what, _, problem = kind.partition("_")
-    if what in TYPES and problem in ("type", "parsing", "from_float"):
-        return f" must be {TYPES[what]}"
-    must = said.removeprefix("Input should ")
-    return f" must {must}" if must != said else f": {said}"
+        rule = " must be a table of settings" if entry else f" is a table of settings{_first_of(key, holders)}"
+    else:
+        rule = rule_of(kind, said, context)
+    got = "" if "; got " in rule else f"; got {problem['input']!r}"
+    return f"{where}{what}{rule}{got}"
 
 
 def _first_of(key: str, holders: Iterable[type[Config]]) -> str:
@@ -250,12 +237,6 @@ def _first_of(key: str, holders: Iterable[type[Config]]) -> str:
     kinds = (kind for field in fields for kind in config_types_in(field.annotation))
     first = next((f"{key}.{setting}" for kind in kinds for setting in kind.model_fields), None)
     return f": set one, such as {first!r}" if first else ""
-
-
-def _hint(wrong: str, known: Sequence[str]) -> str:
-    """Suggest the nearest of the known names, or list all of them."""
-    near = difflib.get_close_matches(wrong, known, n=2)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"{LISTED}{', '.join(known)}"
 
 
 def _near(key: str, holders: Sequence[type[Config]]) -> str:
@@ -320,27 +301,3 @@ def _walk(model: type[Config], location: tuple[Any, ...]) -> tuple[tuple[Any, ..
             fields = [kind.model_fields[step] for kind in holders if step in kind.model_fields]
             inside = tuple(kind for field in fields for kind in config_types_in(field.annotation))
     return tuple(place), holders
-
-
-def _listed_once(said: Sequence[str]) -> Iterator[str]:
-    """Yield the problems, but list the valid settings only once."""
-    seen: set[str] = set()
-    for text in said:
-        head, _, known = text.partition(LISTED)
-        yield head if known and known in seen else text
-        seen.add(known)
-
-
-def _line(source: str, location: tuple[Any, ...]) -> int | None:
-    """Find the line of a key by walking through the tables; approximate, for error messages."""
-    *tables, last = [step for step in location if isinstance(step, str)] or [""]
-    table = ""
-    for number, line in enumerate(source.splitlines(), 1):
-        header = re.match(r"\s*\[+([^\]]+)\]", line)
-        if header:
-            table = header.group(1).strip()
-            if table == ".".join([*tables, last]):
-                return number
-        elif table == ".".join(tables) and re.match(rf"\s*[\"']?{re.escape(last)}[\"']?\s*=", line):
-            return number
-    return None

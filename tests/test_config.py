@@ -73,7 +73,10 @@ def said_of(model: type[Config], *words: str, path: Path | None = None) -> str:
         (["shape.name=circle", "shape.side=2"], "there is no setting 'shape.side'; choose from name, radius"),
         (["shape.name=square", "shape.side=wide"], "setting 'shape.side' must be a number; got 'wide'"),
         (["shape.name=circle", "shape.radius=0"], "setting 'shape.radius' must be greater than 0; got 0"),
-        (["shape.name=square", "frame=3"], "'frame' is a table of settings: set one, such as 'frame.name'; got 3"),
+        (
+            ["shape.name=square", "frame=3"],
+            "setting 'frame' is a table of settings: set one, such as 'frame.name'; got 3",
+        ),
         (["shape.name=cirle"], "setting 'shape.name' cannot be 'cirle'; did you mean 'circle'?"),
         (["shape.name=42"], "setting 'shape.name' cannot be '42'; choose from circle, square"),
         (["shape.radius=2"], "setting 'shape.name' is missing"),
@@ -148,6 +151,32 @@ class Splits(Config):
 )
 def test_a_choice_that_does_not_exist_gets_the_nearest_ones(words: list[str], message: str) -> None:
     assert said_of(Splits, *words).startswith(message)
+
+
+class Lists(Config):
+    """Settings with several values."""
+
+    levels: tuple[int, ...] = ()
+    """Any number."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Two."""
+    shapes: tuple[Square, ...] = ()
+    """Tables."""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["levels=1"], "setting 'levels' must be a list in brackets; got 1"),
+        (["levels=['x']"], "each entry of 'levels' must be an integer; got 'x'"),
+        (["levels=[1e99]"], "each entry of 'levels' must be an integer; got 1e+99"),
+        (["betas=[0.9]"], "setting 'betas' must have more entries; got [0.9]"),
+        (["betas=[0.9, 0.9, 0.9]"], "setting 'betas' must have at most 2 entries; got [0.9, 0.9, 0.9]"),
+        (["shapes=[3]"], "each entry of 'shapes' must be a table of settings; got 3"),
+    ],
+)
+def test_a_list_is_told_from_its_entries(words: list[str], message: str) -> None:
+    assert said_of(Lists, *words) == message
 
 
 def test_a_mistake_in_a_list_of_tables_has_its_place_and_its_line(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = {
     "errors": 0,
+    "config_errors": 0,
     "lazy": 0,
     "renamed": 0,
     "logs": 1,

@@ -1,0 +1,63 @@
+"""Words for what is wrong with a setting, and the line of a file that it stands in."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+LISTED = "; choose from "
+"""Text between a wrong setting and the list of valid ones."""
+TYPES = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "dict": "a table",
+    "list": "a list in brackets",
+    "tuple": "a list in brackets",
+    "string": "text",
+}
+"""Words for the type of a setting, by pydantic's name of it."""
+
+
+def rule_of(kind: str, said: str, context: Mapping[str, Any]) -> str:
+    """Return what a setting has to be, from the kind of a problem, pydantic's sentence about it, and its bounds."""
+    what, _, problem = kind.partition("_")
+    if what in TYPES and problem in ("type", "parsing", "parsing_size", "from_float"):
+        return f" must be {TYPES[what]}"
+    if kind in ("too_long", "too_short"):
+        bound = f"at most {context['max_length']}" if kind == "too_long" else f"at least {context['min_length']}"
+        return f" must have {bound} entries"
+    must = said.removeprefix("Input should ")
+    return f" must {must}" if must != said else f": {said}"
+
+
+def hint(wrong: str, known: Sequence[str]) -> str:
+    """Suggest the nearest of the known names, or list all of them."""
+    near = difflib.get_close_matches(wrong, known, n=2)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"{LISTED}{', '.join(known)}"
+
+
+def listed_once(said: Sequence[str]) -> Iterator[str]:
+    """Yield the problems, but list the valid settings only once."""
+    seen: set[str] = set()
+    for text in said:
+        head, _, known = text.partition(LISTED)
+        yield head if known and known in seen else text
+        seen.add(known)
+
+
+def line_of(source: str, location: tuple[Any, ...]) -> int | None:
+    """Find the line of a key by walking through the tables; approximate, for error messages."""
+    *tables, last = [step for step in location if isinstance(step, str)] or [""]
+    table = ""
+    for number, line in enumerate(source.splitlines(), 1):
+        header = re.match(r"\s*\[+([^\]]+)\]", line)
+        if header:
+            table = header.group(1).strip()
+            if table == ".".join([*tables, last]):
+                return number
+        elif table == ".".join(tables) and re.match(rf"\s*[\"']?{re.escape(last)}[\"']?\s*=", line):
+            return number
+    return None
