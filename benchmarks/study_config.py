@@ -158,7 +158,7 @@ class Study(Config):
     also: tuple[str, ...] = ()
     """Further learners that those of ``against`` are compared with, in the place of its last one."""
     pairs: tuple[tuple[str, str], ...] = ()
-    """Further ratios of episodes: two learners each, the slower one first."""
+    """Further ratios of episodes: two learners each, the first divided by the second."""
     rank: RankConfig | None = None
     """Measurements of ArCHer's critics along their runs; none, if they are not measured."""
     sweep: SweepConfig | None = None
@@ -172,6 +172,20 @@ class Study(Config):
     def _swept(self) -> Self:
         if self.sweep is None and any(learner.swept for learner in self.learner):
             raise ValueError("a learner is to be swept, and there is no [sweep] that says over what")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _shown(self) -> Self:
+        for learner in self.learner:
+            above = self[learner.like].settings if learner.like else self.shared
+            for table, mine in learner.settings.items():
+                theirs = above.get(table)
+                if isinstance(theirs, dict) and isinstance(mine, dict) and (hidden := theirs.keys() - mine.keys()):
+                    where = learner.like or "[shared]"
+                    raise ValueError(
+                        f"the table {table!r} of {learner.name} replaces that of {where} and hides {sorted(hidden)}: "
+                        "repeat them"
+                    )
         return self
 
     def __getitem__(self, name: str) -> LearnerConfig:

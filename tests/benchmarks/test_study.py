@@ -141,6 +141,20 @@ def test_a_learner_changes_what_the_study_gives_its_environment(plan: Any, small
     assert "episodes.env_kwargs.turn_limit=12" in words
 
 
+def test_a_table_of_a_learner_hides_no_setting_of_the_study(small: Path) -> None:
+    settings = 'settings = { eval = { split = "train", episodes = 6, every = 2 } }'
+    shown = f'[[learner]]\nname = "seldom"\nlike = "bc"\n{settings}\n'
+    small.write_text(SMALL + shown)
+    load_study(str(small))
+    small.write_text(
+        SMALL + shown.replace('like = "bc"', 'script = "loop"').replace('split = "train", episodes = 6, ', "")
+    )
+    with pytest.raises(
+        ConfigError, match=r"'eval' of seldom replaces that of \[shared\] and hides \['episodes', 'split'\]"
+    ):
+        load_study(str(small))
+
+
 def test_data_are_played_for_whoever_starts_from_a_learner_of_them(small: Path) -> None:
     small.write_text(SMALL + '[[learner]]\nname = "alone"\nscript = "loop"\n')
     study = load_study(str(small))
