@@ -125,10 +125,11 @@ def reading_line(rows: Sequence[Row]) -> str:
     for row in rows:
         if starts := [line["start"] for line in row.lines if line.get("start")]:
             found, low = [start["reads"] for start in starts], min(start["low"] for start in starts)
-            said.append(
-                f"Reading adds {min(found):.2f} to {max(found):.2f} of return to {row.name} ({len(found)} seeds; the "
-                f"lowest of their 95 % intervals over tasks begins at {low:.2f})."
-            )
+            much, seeds, interval = f"{found[0]:.2f}", "one seed", "the 95 % interval over tasks begins"
+            if len(found) > 1:
+                much, seeds = f"{min(found):.2f} to {max(found):.2f}", f"{len(found)} seeds"
+                interval = "the lowest of their 95 % intervals over tasks begins"
+            said.append(f"Reading adds {much} of return to {row.name} ({seeds}; {interval} at {low:.2f}).")
     return " ".join(said)
 
 
