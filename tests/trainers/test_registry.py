@@ -92,7 +92,7 @@ class Recorder:
     ("word", "kind", "words", "options"),
     [
         ("loop", LoopConfig, ["turnwise/Maze-v0", "model=m", "steps=7"], {"out": "runs/mine"}),
-        ("loop", LoopConfig, ["model=m", "optimizer.lr=0.5"], {"config": "loop-maze"}),
+        ("loop", LoopConfig, ["steps=7", "model=m", "optimizer.lr=0.5"], {"config": "loop-maze"}),
         ("archer", ArcherConfig, ["model=m"], {"config": "archer-maze-fo", "out": "runs/a"}),
         ("bc", CloningConfig, [], {"config": str(ROOT / "configs" / "bc-maze.toml")}),
     ],
