@@ -36,7 +36,7 @@ from .critics.utterance_records import judged_episodes
 from .critics.values import Values
 from .learning.groups import Group
 from .learning.learner import Update
-from .learning.normalizers import normalizer
+from .learning.normalizers import normalizer, per_utterance
 from .learning.reference import Reference
 from .learning.updates import summary
 from .learning.utterances import Utterance, merge_equal, pack_utterances
@@ -198,6 +198,8 @@ def reinforce(config: ArcherConfig, run: Run, parts: Hierarchy, utterances: Sequ
         rows = parts.reference.scored(rows)
     # A mean over utterances of sums over tokens, as in the paper.
     rows = rows.with_weight(normalizer(rows, "const", denominator=sampled) * count_B[rows.episode])
+    if config.actor == "ppo" and config.loss.whole_terms:
+        rows = rows.with_weight(per_utterance(rows))
     paid = token_credit(rows, compared_B, parts.baseline)
     objective = config.loss.objective()
     if config.actor == "reinforce":

@@ -14,6 +14,7 @@ from .collect.resample import fresh_utterances
 from .critics.replay import Replay
 from .critics.utterance import UtteranceCritic
 from .learning.learner import Update
+from .learning.normalizers import per_utterance
 from .learning.reference import Reference
 from .learning.utterances import Utterance
 from .run.metrics import Stopwatch
@@ -70,6 +71,8 @@ def update(
     rows = with_own_old(rows, run.learner.recompute_old(rows), len(recorded))
     if reference is not None:
         rows = reference.scored(rows)
+    if config.loss.whole_terms:
+        rows = rows.with_weight(per_utterance(rows))
     share_F = found.share_N[drawn_S].repeat_interleave(len(fresh) // len(drawn))
     control_F = share_F * centered(judged(critic, fresh), [said.prompt_ids for said in fresh], config.centered)
     outcome_N = found.recorded(centered=config.centered != "none")

@@ -433,6 +433,34 @@ async def test_merged_utterances_have_the_gradient_of_all(tmp_path: Path, cloned
     assert all(torch.allclose(plain[name], same[name], atol=1e-4) for name in plain)
 
 
+@pytest.mark.parametrize("actor", ["ppo", "doubly_robust"])
+async def test_before_any_update_the_unit_of_a_ratio_changes_nothing(tmp_path: Path, cloned: Path, actor: str) -> None:
+    """A ratio of 1 is 1 in any unit; utterances of different lengths keep their weights."""
+    lengths = ((5, 0), (6, 7, 5, 0))
+
+    async def norm(name: str, **loss: Any) -> float:
+        settings = config(tmp_path / name, cloned / "model", actor=actor, epochs=1, centered="none", loss=loss)
+        async with open_run(settings) as run:
+            judge: Any = Judge(5)
+            said = tuple(Utterance((1, 2, 3), each, (0.0,) * len(each)) for each in lengths)
+            logps = [run.learner.logprobs(pack_utterances([each])).tolist()[3:] for each in said]
+            if actor == "ppo":
+                (made,) = archer.reinforce(settings, run, archer.Hierarchy(judge, ArcherRule(), Replay(10)), said)
+            else:
+                turns = tuple(
+                    replace(step((1, 2, 3), each, 0.0), logprobs=tuple(logp))
+                    for each, logp in zip(lengths, logps, strict=True)
+                )
+                found = Outcomes(turns, torch.tensor([3.0, -2.0]), torch.tensor([1.0, -1.0]), torch.ones(2))
+                (made,) = update(settings, run, judge, None, found, [0, 1], said)
+            return made.metrics["grad_norm"]
+
+    token = await norm("token")
+    assert await norm("turn", ratio_level="turn") == pytest.approx(token, rel=1e-4)
+    geometric = await norm("geometric", ratio_level="turn", length_normalized=True, clip_low=3e-4, clip_high=4e-4)
+    assert geometric == pytest.approx(token, rel=1e-4)
+
+
 @pytest.mark.parametrize("changes", [{"actor": "ppo"}, {"baseline": "token"}], ids=str)
 def test_utterances_are_merged_only_where_advantages_add_up(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="merge_equal adds up advantages"):

@@ -11,8 +11,11 @@ two terms with h cancel on average. Whatever Q says, the expected gradient is th
 actor follows Q alone. V(s) is a baseline and cancels, too. A fitted c costs little variance either: the more turns it
 is measured on, the closer it is to 0 where h and the outcomes do not agree.
 
-What remains biased: with λ < 1 the outcome contains V of later states, the turns after the first are those of μ, and
-PPO's clip and its ratios per token are not ρ. All of these are small where turns are recent, and none depends on Q.
+What remains biased: with λ < 1 the outcome contains V of later states, and later turns are those of μ. The terms with h
+cancel exactly for turns of the present policy. For older ones they do with ``loss.ratio_level = "turn"``, as long as
+nothing is clipped. Ratios per token (the default) are not ρ for an utterance of several tokens, and PPO's
+clip falls on the recorded term alone. What then remains of h grows with the age of the turns and with Q's error. Q has
+also learned from the outcomes that it is compared with.
 """
 
 from __future__ import annotations

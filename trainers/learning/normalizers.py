@@ -54,6 +54,14 @@ def normalizer(rows: Rows, mode: Normalizer, *, denominator: float | None = None
     return _spread(rows, 1.0 / (sizes.clamp_min(1.0) * count))
 
 
+def per_utterance(rows: Rows) -> Tensor:
+    """Return the weights divided by the number of tokens of each utterance, ``[T]``, so that their sum is one token's.
+
+    With a ratio of the whole utterance, the kernel sums over tokens what is already the term of the utterance.
+    """
+    return rows.weight / _tally(rows.turn[rows.mask], rows.turn.clamp_min(0)).clamp_min(1.0)
+
+
 def _tally(seen: Tensor, wanted: Tensor) -> Tensor:
     """Count how often each of ``wanted`` is among ``seen``; both are indices."""
     length = int(wanted.max()) + 1 if wanted.numel() else 0

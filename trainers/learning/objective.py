@@ -81,7 +81,8 @@ class LossConfig(Config):
     renamed: ClassVar[Mapping[str, str]] = {"level": "ratio_level", "length_normalised": "length_normalized"}
 
     ratio_level: Level = "token"
-    """Unit of an importance ratio: ``token``, ``turn`` or ``trajectory``."""
+    """Unit of an importance ratio: ``token``, ``turn`` or ``trajectory``. The product over a segment is one term that
+    weighs as much as its tokens together: 1 with ``turn_mean`` of a turn, and with ``traj_mean`` of a trajectory."""
     length_normalized: bool = False
     """Whether a turn's or trajectory's ratio is the geometric mean over its tokens (GSPO), not the product. Bounds then
     mean the same for long and short ones, and must be far narrower (GSPO: 3e-4 and 4e-4)."""
@@ -132,6 +133,11 @@ class LossConfig(Config):
         if self.is_floor > 0 and self.is_mode != "mis":
             raise ValueError(f"is_floor is for is_mode = mis; {self.is_mode} masks nothing")
         return self
+
+    @property
+    def whole_terms(self) -> bool:
+        """Whether each token's loss is the term of its whole segment: the product of ratios, with its gradient."""
+        return self.kind == "ppo" and self.ratio_level != "token" and not self.length_normalized
 
     def for_sampler(self, settings: Mapping[str, Any]) -> Self:
         """Return the same with ``is_mode = auto`` resolved; see ``correction_for``."""

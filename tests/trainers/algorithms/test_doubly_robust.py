@@ -20,7 +20,8 @@ from turnwise.trainers.algorithms.doubly_robust import (
     with_terms,
 )
 from turnwise.trainers.critics.transitions import Transition
-from turnwise.trainers.learning.loss import policy_loss
+from turnwise.trainers.learning.loss import Level, policy_loss
+from turnwise.trainers.learning.normalizers import per_utterance
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.learning.utterances import Utterance
 
@@ -253,3 +254,59 @@ def test_control_is_a_share_or_fitted() -> None:
     for wrong in (1.5, -0.1, "fit", True):
         with pytest.raises(ValueError, match=f"must be a number from 0 to 1, or fitted; got {wrong!r}"):
             DoublyRobustConfig.model_validate({"control": wrong})
+
+
+# -- utterances of several tokens -------------------------------------------------------------------------------------
+
+SHORT_AND_LONG = ((0,), (1, 0), (1, 1))
+"""Utterances of one and of two tokens: 0 ends at once, 1 is followed by 0 or 1."""
+
+
+def token_logprobs(logits: Tensor, said: tuple[int, ...]) -> Tensor:
+    """Log-probability of each token: the first row of logits is of the first token, the second of the second."""
+    return torch.stack([logits[place].log_softmax(-1)[token] for place, token in enumerate(said)])
+
+
+def expected_gradient(new: Tensor, old: Tensor, advantage: Tensor, control: Tensor, level: Level) -> Tensor:
+    """The actor's expected gradient in one state, by enumeration of the recorded and the fresh utterance."""
+    chance = {
+        policy: [token_logprobs(logits, a).sum().exp() for a in SHORT_AND_LONG]
+        for policy, logits in (("old", old), ("new", new))
+    }
+    recorded = [
+        Transition((9,), a, tuple(token_logprobs(old, a).tolist()), 0.0, (), True, 0.0, 0, f"e{n}", 0)
+        for n, a in enumerate(SHORT_AND_LONG)
+    ]
+    fresh = [Utterance((9,), a, tuple(token_logprobs(new, a).tolist())) for a in SHORT_AND_LONG]
+    rows = combined(recorded, fresh)
+    if level != "token":
+        rows = rows.with_weight(per_utterance(rows))
+    often_E = torch.stack([*chance["old"], *chance["new"]]) * len(SHORT_AND_LONG)
+    rows = with_terms(rows.with_weight(rows.weight * often_E[rows.episode]), advantage - control, control)
+    logits = new.clone().requires_grad_()
+    place = rows.mask.nonzero()[:, 0]
+    said = torch.cat([token_logprobs(logits, a) for a in SHORT_AND_LONG * 2])
+    logp = torch.zeros(len(rows), dtype=torch.float64).index_put((place,), said)
+    index = None if level == "token" else rows.turn
+    old_T, advantage_T = rows.logp_old.double(), rows.advantage.double()
+    loss, _ = policy_loss(logp, old_T, old_T, advantage_T, rows.weight, rows.mask, index, clip=OPEN, level=level)
+    (gradient,) = torch.autograd.grad(-loss, logits)
+    return gradient
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, -5.0, 5.0])
+def test_with_ratios_of_utterances_q_cancels_for_utterances_of_any_length(wrong: float) -> None:
+    """Ratios per token leave a part of Q where the recorded policy is an older one."""
+    advantage = torch.tensor([1.0, -0.3, -0.9], dtype=torch.float64)
+    new = torch.tensor([[0.3, -0.2], [0.5, -0.5]], dtype=torch.float64)
+    old = new + torch.tensor([[0.4, -0.4], [-0.4, 0.4]], dtype=torch.float64)
+    logits = new.clone().requires_grad_()
+    chances = torch.stack([token_logprobs(logits, a).sum().exp() for a in SHORT_AND_LONG])
+    (true,) = torch.autograd.grad((chances * advantage).sum(), logits)
+    found = expected_gradient(new, old, advantage, wrong * advantage, "turn")
+    assert torch.allclose(found, true, atol=1e-6)
+    for level in ("token", "turn"):
+        assert torch.allclose(expected_gradient(new, new, advantage, wrong * advantage, level), true, atol=1e-6)
+    if wrong:
+        apart = (expected_gradient(new, old, advantage, wrong * advantage, "token") - true).norm() / true.norm()
+        assert apart > 0.05, "the bias that the module's docstring names"

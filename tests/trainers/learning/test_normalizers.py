@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.errors import UsageError
-from turnwise.trainers.learning.normalizers import normalizer
+from turnwise.trainers.learning.normalizers import normalizer, per_utterance
 from turnwise.trainers.learning.rows import pack
 
 from ..fakes import Said, conversation
@@ -86,3 +86,13 @@ def test_turn_mean_is_a_mean_over_tokens_then_turns_then_trajectories(sizes: lis
 def test_traj_sum_counts_every_token_of_a_trajectory_wholly(sizes: list[int]) -> None:
     rows = pack([conversation([Said((1,), (2,) * size)]) for size in sizes])
     assert normalizer(rows, "traj_sum")[rows.mask].tolist() == pytest.approx([1 / len(sizes)] * sum(sizes))
+
+
+@given(lengths)
+def test_an_utterance_weighs_as_much_as_one_of_its_tokens_did(sizes: list[int]) -> None:
+    rows = pack([conversation([Said((1,), (2,) * size) for size in sizes])])
+    rows = rows.with_weight(normalizer(rows, "const", denominator=4))
+    weight = per_utterance(rows)
+    totals = torch.zeros(len(sizes)).index_add_(0, rows.turn[rows.mask], weight[rows.mask])
+    assert torch.allclose(totals, torch.full_like(totals, 1 / 4))
+    assert not weight[~rows.mask].any()
