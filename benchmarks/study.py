@@ -1,8 +1,8 @@
-"""The harness behind docs/results.md: one command reproduces a study, another writes its tables.
+"""The harness behind docs/results: one command reproduces a study, another writes its tables.
 
     python benchmarks/study.py maze-fo                        # sweep, then ten seeds of every learner
     python benchmarks/study.py maze-fo --learners bc,ppo,archer --seeds 10 --jobs 2
-    python benchmarks/study.py report maze-fo                 # tables and curves into docs/results.md
+    python benchmarks/study.py report maze-fo                 # tables and curves into docs/results/maze-fo.md
 
 A study is a file in ``benchmarks/studies``. Learning rates are swept with the same list for every learner, on seeds of
 their own (100, 101, …); the best mean return decides; then the reported seeds run at that rate. A clone that does not
@@ -32,9 +32,10 @@ from study_config import REPORT, Study, load_study
 from study_plan import Job
 from study_processes import INTERRUPTED, RunProcess
 from study_ranks import learned, ranks_of
-from study_report import RESULTS, write_overall, write_report
+from study_report import PAGES, write_report
 from study_rows import clipping_of, job_of, read_results, trace_of
 from study_start import Start
+from study_together import STUDIES, write_together
 from study_values import explained_of
 
 import turnwise
@@ -259,26 +260,24 @@ def versions() -> dict[str, str]:
 
 
 def write_reports(names: Sequence[str], results: Path, docs: Path) -> None:
-    """Write the sections of these studies, and the mean over them; without names, the section of each that has lines.
+    """Write the pages of these studies, and of several together; without names, of all that have lines.
 
     Raises:
-        UsageError: the lines of a named study were made by another version of it. Without names, its section stays.
+        UsageError: the lines of a named study were made by another version of it. Without names, its page stays.
     """
-    scores: dict[str, dict[str, list[float]]] = {}
-    for name in names or [path.parent.name for path in sorted(results.glob(f"*/{LINES}"))]:
-        study, folder = load_study(name), results / name
+    chosen = names or [path.parent.name for path in sorted(results.glob(f"*/{LINES}"))]
+    for name in chosen:
+        folder = results / name
         try:
-            found = write_report(study, folder, read_results(folder / LINES), docs)
+            write_report(load_study(name), folder, read_results(folder / LINES), docs)
         except UsageError as error:
             if names:
                 raise
             say(f"{name}: not written; {error}")
             continue
-        for learner, of_seeds in found.items():
-            scores.setdefault(learner, {})[name] = of_seeds
-        say(f"{name}: {docs / RESULTS}")
-    if names:
-        write_overall(scores, docs)
+        say(f"{name}: {docs / PAGES / f'{name}.md'}")
+    if any(name in STUDIES for name in chosen):
+        write_together(results, docs)
 
 
 def say(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import pairwise, product
 
 from study_config import Study
 from study_rows import Row
@@ -49,8 +49,9 @@ def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
     heads = [f"to {threshold:g}" for threshold in study.thresholds]
     lines = [f"| learner | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     found = {row.name: [[reach(t, threshold) for t in row.traces] for threshold in study.thresholds] for row in played}
-    for name, columns in found.items():
-        lines.append(f"| {name} | {' | '.join(median_cell(column) for column in columns)} |")
+    for row in played:
+        cells = " | ".join(median_cell(column) for column in found[row.name])
+        lines.append(f"| {row.name}, every {interval(row):,.0f} | {cells} |")
     seeds = {row.name: [line["seed"] for line in row.lines] for row in played}
     ratios = [(slow, fast) for fast, slow in product((last, *study.also), slower)]
     for slow, fast in (*ratios, *study.pairs):
@@ -62,6 +63,12 @@ def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
             ]
             lines.append(f"| **{slow} : {fast}** | {' | '.join(cells)} |")
     return lines if played else []
+
+
+def interval(row: Row) -> float:
+    """Return how many episodes a learner plays between evaluations, in the median over all of them."""
+    gaps = [after - before for trace in row.traces for (before, _), (after, _) in pairwise(trace)]
+    return statistics.median(gaps)
 
 
 def median_cell(column: Sequence[Reach | None]) -> str:

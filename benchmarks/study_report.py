@@ -16,14 +16,16 @@ from study_plan import Job
 from study_ranks import mean_error, mean_rank
 from study_reading import LINES, READING, reading_table
 from study_rows import Row, read_lines, table_rows
-from study_statistics import FEWEST_SEEDS, aggregate, improvement, over_seeds, spread
+from study_statistics import FEWEST_SEEDS, improvement, over_seeds, spread
 from study_values import VALUES, explained_table
 
 from turnwise.errors import UsageError
+from turnwise.evals.statistics import wilson
 
-RESULTS = "results.md"
-"""The file that reports are written into, each between its marks."""
-
+PAGES = "results"
+"""The folder in ``docs/`` with a page for each study."""
+MARK = "<!-- from here on, benchmarks/study.py report writes this page -->"
+"""Text above this line is written by hand, and stays."""
 
 RANKS = (
     "How the critic ranks utterances within a state: `critic/rank` is Kendall's τ-b of its Q with the mean returns of "
@@ -34,11 +36,17 @@ RANKS = (
 """Text before the table of ranks."""
 REACHES = (
     "Environment episodes until the evaluations during training (each the mean with its neighbors) first reach a "
-    "return: median over seeds (interval of order statistics), how many seeds reached it. A seed that never did counts "
-    "with all its episodes (≥), and one that starts above is left out. Ratios are medians over pairs of the same seed; "
-    "a run that never arrived bounds the ratio of its pair on one side only."
+    "return. Beside each learner stands how many episodes it plays between evaluations: its curve has no other points, "
+    "so smaller differences mean little. Medians over seeds (interval of order statistics), and how many seeds reached "
+    "it. A seed that never did counts with all its episodes (≥), and one that starts above is left out. Ratios are "
+    "medians over pairs of the same seed; a run that never arrived bounds the ratio of its pair on one side only."
 )
 """Text before the table of episodes to a return."""
+COLLAPSES = (
+    "Seeds that end below their own clone, with Wilson's interval. Where seeds can collapse, Student's interval for "
+    "the mean covers too seldom: with ten runs that collapse with probability 0.05 each, in 41 % of cases."
+)
+"""Text before the list of collapses."""
 CLIPS = "What was clipped of the importance ratios, means over the steps of a run:"
 """Text before the table of clipped ratios."""
 
@@ -87,7 +95,10 @@ def rank_table(study: Study, rows: Sequence[Row]) -> list[str]:
         if measured and study[row.name].control is None:
             cells = []
             for place in (0, -1):
-                chosen = [ranks[place] for ranks in measured]
+                chosen = [ranks[place] for ranks in measured if place == 0 or len(ranks) > 1]
+                if not chosen:
+                    cells.append("–")
+                    continue
                 after = statistics.fmean(rank.episodes for rank in chosen)
                 states = sum(rank.states for rank in chosen)
                 found = f"{mean_rank(chosen):.2f} ± {mean_error(chosen):.2f} ({states:.0f} states)"
@@ -131,6 +142,20 @@ def reading_line(rows: Sequence[Row]) -> str:
                 interval = "the lowest of their 95 % intervals over tasks begins"
             said.append(f"Reading adds {much} of return to {row.name} ({seeds}; {interval} at {low:.2f}).")
     return " ".join(said)
+
+
+def collapse_list(study: Study, rows: Sequence[Row]) -> list[str]:
+    """List how many seeds of each learner end below the clone that they started from, if any does."""
+    starts = {(row.name, line["seed"]): float(line["return"]) for row in rows for line in row.lines}
+    lines = []
+    for row in rows:
+        after = study[row.name].after
+        pairs = [(float(line["return"]), starts.get((str(after), line["seed"]))) for line in row.lines]
+        below = sum(start is not None and end < start for end, start in pairs)
+        if below:
+            share = wilson(below, len(pairs))
+            lines.append(f"- {row.name}: {below} of {len(pairs)} ({share.low:.0%} to {share.high:.0%})")
+    return lines
 
 
 def improvement_line(study: Study, rows: Sequence[Row]) -> str:
@@ -184,36 +209,30 @@ def sweep_table(study: Study, results: Sequence[Mapping[str, Any]]) -> list[str]
     return lines if len(lines) > 2 else []
 
 
-def write_report(
-    study: Study, folder: Path, results: Sequence[Mapping[str, Any]], docs: Path
-) -> dict[str, list[float]]:
-    """Write the study's section of ``results.md``, between its marks, and its curves as an image beside it.
+def write_report(study: Study, folder: Path, results: Sequence[Mapping[str, Any]], docs: Path) -> None:
+    """Write the tables of the study's page, and its curves as an image beside it.
 
     Args:
         study: the study.
         folder: folder of its results; its name is the study's.
         results: results of its runs.
-        docs: folder of ``results.md``.
-
-    Returns:
-        The normalized scores of each learner's seeds.
+        docs: folder of the documentation.
 
     Raises:
         UsageError: all results are of another version of the study.
     """
     about = json.loads((folder / "data.json").read_text(encoding="utf-8"))
+    page = docs / PAGES / f"{folder.name}.md"
     current = newest(results)
     rows = table_rows(study, current)
     if not rows:
         commits = ", ".join(sorted({str(line["versions"]["commit"]) for line in results}))
         raise UsageError(
-            f"the lines in {folder} were made by another version of this study (at commit {commits}), so the table in "
-            f"{docs / RESULTS} stays as it is: run the study again, or write the report at that commit"
+            f"the lines in {folder} were made by another version of this study (at commit {commits}), so "
+            f"{page} stays as it is: run the study again, or write the report at that commit"
         )
     name, dataset = folder.name, float(about["return"])
     lines = [
-        f"### {study.title}",
-        "",
         f"`python benchmarks/study.py {name}`; `{study.env}`. Scale: {study.scale.min:g} is 0, the offline data's mean "
         f"return {dataset:.2f} ({about['episodes']} episodes, {about['success']:.0%} solved) is 50, "
         f"{study.scale.max:g} is 100. {measured(study, rows)} Intervals are Student's over seeds, from {FEWEST_SEEDS} "
@@ -222,6 +241,7 @@ def write_report(
         *score_table(study, rows, dataset),
     ]
     lines += _part(reading_line(rows).splitlines())
+    lines += _part(collapse_list(study, rows), COLLAPSES)
     lines += _part(reading_table(rows, read_lines(folder / LINES)), READING)
     lines += _part(budget_table(study, rows))
     lines += _part(improvement_line(study, rows).splitlines())
@@ -234,10 +254,10 @@ def write_report(
     lines += _part(explained_table(rows), VALUES)
     lines += _part(clip_table(rows), CLIPS)
     curves = {row.name: [trace for trace in row.traces if trace] for row in rows}
-    if draw(study.title, curves, docs / f"results-{name}.png"):
-        lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
-    place(docs / RESULTS, name, "\n".join(lines))
-    return {row.name: [study.normalized(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
+    page.parent.mkdir(exist_ok=True)
+    if draw(study.title, curves, page.with_suffix(".png")):
+        lines += ["", f"![Return against environment episodes, {study.title}]({name}.png)"]
+    place(page, study.title, "\n".join(lines))
 
 
 def _part(lines: Sequence[str], intro: str = "") -> list[str]:
@@ -256,47 +276,17 @@ def measured(study: Study, rows: Sequence[Row]) -> str:
     return f"Each run is measured in {' or '.join(said)}{short}."
 
 
-def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Path) -> None:
-    """Put the mean over several studies into ``results.md``.
-
-    Args:
-        scores: normalized score of each seed, by learner and study; learners that a study lacks are left out.
-        docs: folder of ``results.md``.
-    """
-    tasks = {task for found in scores.values() for task in found}
-    whole = {name: found for name, found in scores.items() if set(found) == tasks}
-    if len(tasks) < 2 or not whole:
-        return
-    lines = [
-        "### All tasks",
-        "",
-        f"Mean normalized score over {', '.join(sorted(tasks))}, of the learners that all of them have; Welch's "
-        "interval over the seeds of each task.",
-        "",
-        "| learner | seeds | normalized score (95 %) |",
-        "|---|---|---|",
-    ]
-    for name, found in whole.items():
-        seeds = " + ".join(str(len(found[task])) for task in sorted(tasks))
-        lines.append(f"| {name} | {seeds} | {spread(aggregate(found), 1)} |")
-    place(docs / RESULTS, "overall", "\n".join(lines))
-
-
 def newest(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the results with the same measurement as the last one."""
     return [one for one in results if one["measure"] == results[-1]["measure"]]
 
 
-def place(file: Path, name: str, text: str) -> None:
-    """Write a section between its marks; what stands elsewhere in the file stays. New sections go to the end."""
-    begin, end = f"<!-- study: {name} -->", f"<!-- end: {name} -->"
-    old = file.read_text(encoding="utf-8") if file.exists() else "# Results\n"
-    section = f"{begin}\n{text}\n{end}"
-    if begin in old and end in old:
-        new = old[: old.index(begin)] + section + old[old.index(end) + len(end) :]
-    else:
-        new = f"{old.rstrip()}\n\n{section}\n"
-    file.write_text(new, encoding="utf-8")
+def place(page: Path, title: str, text: str) -> None:
+    """Write everything below the mark of a page; a new page has only its title above."""
+    old = page.read_text(encoding="utf-8") if page.exists() else f"# {title}\n\n{MARK}"
+    if MARK not in old:
+        raise UsageError(f"{page} lacks the line {MARK}, below which its tables go")
+    page.write_text(f"{old[: old.index(MARK)]}{MARK}\n\n{text}\n", encoding="utf-8")
 
 
 def rate(value: float | None) -> str:

@@ -169,18 +169,27 @@ def improvement(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
 
 
 def aggregate(scores: Mapping[str, Sequence[float]]) -> Estimate:
-    """The mean over tasks of the mean over seeds, with Welch's t interval; tasks are fixed, seeds are drawn."""
-    samples = list(scores.values())
-    mean = statistics.fmean(statistics.fmean(sample) for sample in samples)
+    """The mean over tasks of each task's interquartile mean over seeds; tasks are fixed, seeds are drawn.
+
+    The lowest and the highest quarter of a task's seeds are left out, rounded down, as Agarwal et al. (arXiv
+    2108.13264) recommend. The interval is Yuen's for trimmed means (Biometrika 61, 1974), with Welch's freedom.
+    """
+    samples = [sorted(sample) for sample in scores.values()]
+    cuts = [len(sample) // 4 for sample in samples]
+    kept = [sample[cut : len(sample) - cut] for sample, cut in zip(samples, cuts, strict=True)]
+    mean = statistics.fmean(map(statistics.fmean, kept))
     seeds = sum(map(len, samples))
     if min(map(len, samples)) < FEWEST_SEEDS:
         return Estimate(mean, None, None, seeds, "too few seeds")
-    parts = [statistics.variance(sample) / len(sample) for sample in samples]
+    parts = []
+    for sample, inner, cut in zip(samples, kept, cuts, strict=True):
+        winsorized = [inner[0]] * cut + inner + [inner[-1]] * cut
+        parts.append(statistics.variance(winsorized) * (len(sample) - 1) / (len(inner) * (len(inner) - 1)))
     error = math.sqrt(sum(parts)) / len(samples)
-    free = sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, samples, strict=True))
+    free = sum(part**2 / (len(inner) - 1) for part, inner in zip(parts, kept, strict=True))
     freedom = sum(parts) ** 2 / free if free else math.inf
     width = student_quantile(0.95, max(int(freedom), 1)) * error if error else 0.0
-    return Estimate(mean, mean - width, mean + width, seeds, "Welch")
+    return Estimate(mean, mean - width, mean + width, seeds, "Yuen")
 
 
 def censored(column: Sequence[Reach]) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import re
 import shutil
+import statistics
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -339,14 +339,21 @@ def test_unknown_studies_and_learners_are_told(small: Path) -> None:
         load_study(str(small))
 
 
-def test_learners_that_all_studies_have_are_put_together(report: Any, tmp_path: Path) -> None:
-    scores = {"bc": {"a": [10.0] * 5, "b": [30.0] * 6}, "only-a": {"a": [99.0]}}
-    report.write_overall({"bc": {"a": [1.0]}}, tmp_path)
-    assert not (tmp_path / "results.md").exists(), "one task has nothing to be put together with"
-    report.write_overall(scores, tmp_path)
-    text = (tmp_path / "results.md").read_text()
-    assert "| bc | 5 + 6 | 20.0 (20.0 … 20.0) |" in text
-    assert "only-a" not in text
+def test_learners_that_all_three_tasks_have_are_put_together(tmp_path: Path) -> None:
+    together = importlib.import_module("study_together")
+    tables = [together.table_of(name, BENCHMARKS / "results" / name) for name in together.STUDIES]
+    together.write_together(BENCHMARKS / "results", tmp_path)
+    text = (tmp_path / "results" / "together.md").read_text()
+    for name in ("bc", "ppo", "loop"):
+        (line,) = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
+        ends = [
+            [study.normalized(one["return"], dataset) for one in rows[name].lines] for study, dataset, rows in tables
+        ]
+        middle = statistics.fmean(statistics.fmean(sorted(scores)[2:8]) for scores in ends)
+        assert f"| {middle:.1f} (" in line, "the middle half of ten seeds, of each task alike"
+        high = sum(score >= 90 for scores in ends for score in scores) / 30
+        assert f"| {high:.0%} (" in line
+    assert "| archer-demos |" not in text, "it has four seeds on the house"
 
 
 def test_what_was_clipped_is_a_mean_over_steps_and_missing_without_ratios(tmp_path: Path) -> None:
@@ -359,15 +366,17 @@ def test_what_was_clipped_is_a_mean_over_steps_and_missing_without_ratios(tmp_pa
     assert clipping_of(read_run(tmp_path)) is None
 
 
-def test_a_section_replaces_itself_and_nothing_else(report: Any, tmp_path: Path) -> None:
-    file = tmp_path / "results.md"
-    file.write_text("# Results\n\nWords before.\n")
-    report.place(file, "a", "first")
-    report.place(file, "b", "other")
-    before = file.read_text()
-    report.place(file, "a", "second")
-    assert file.read_text() == before.replace("first", "second")
-    assert file.read_text().startswith("# Results\n\nWords before.\n")
+def test_tables_are_replaced_and_what_stands_above_them_stays(report: Any, tmp_path: Path) -> None:
+    file = tmp_path / "maze.md"
+    report.place(file, "Maze", "first")
+    assert file.read_text() == f"# Maze\n\n{report.MARK}\n\nfirst\n"
+    file.write_text(file.read_text().replace("# Maze\n", "# Maze\n\n**Verdict**: none.\n"))
+    report.place(file, "Maze", "second")
+    assert file.read_text() == f"# Maze\n\n**Verdict**: none.\n\n{report.MARK}\n\nsecond\n"
+    file.write_text("# Maze\n\nNo mark.\n")
+    with pytest.raises(UsageError, match=r"maze\.md lacks the line <!--"):
+        report.place(file, "Maze", "third")
+    assert file.read_text() == "# Maze\n\nNo mark.\n"
 
 
 def test_results_are_read_to_the_last_whole_line_and_the_last_of_a_run_counts(tmp_path: Path) -> None:
@@ -380,14 +389,17 @@ def test_results_are_read_to_the_last_whole_line_and_the_last_of_a_run_counts(tm
 
 
 @pytest.mark.slow
-def test_the_page_of_results_is_what_the_kept_lines_say(tmp_path: Path) -> None:
-    page = BENCHMARKS.parent / "docs" / "results.md"
-    shutil.copy(page, tmp_path)
+def test_the_pages_of_results_are_what_the_kept_lines_say(report: Any, tmp_path: Path) -> None:
+    pages = BENCHMARKS.parent / "docs" / "results"
+    shutil.copytree(pages, tmp_path / "results")
     assert importlib.import_module("study").main(["report", "--docs", str(tmp_path)]) == 0
-    assert (tmp_path / "results.md").read_text() == page.read_text(), "run: python benchmarks/study.py report"
+    for page in pages.glob("*.md"):
+        assert (tmp_path / "results" / page.name).read_text() == page.read_text(), "run: benchmarks/study.py report"
     kept = {path.parent.name for path in (BENCHMARKS / "results").glob("*/data.json")}
-    written = set(re.findall("<!-- study: (.+) -->", page.read_text())) - {"overall"}
-    assert written == kept, "a table without kept lines cannot be written again"
+    written = {page.stem: page.read_text() for page in pages.glob("*.md") if report.MARK in page.read_text()}
+    assert set(written) == kept | {"together"}, "tables without kept lines cannot be written again"
+    for name in kept:
+        assert written[name].startswith(f"# {load_study(name).title}\n"), "a title is changed by hand, too"
 
 
 class Forever:
@@ -466,18 +478,20 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     assert sorted((line["learner"], line["seed"]) for line in again) == [("bc", 0), ("bc", 1)]
     report = importlib.import_module("study_report")
     report.write_report(study.load_study(str(small)), kept / "small", study.read_results(file), docs)
-    text = (docs / "results.md").read_text()
+    page = docs / "results" / "small.md"
+    text = page.read_text()
     assert "| bc | – | 2 |" in text
     assert "| fast | 0.00" in text
     assert "| bc, blind | – | 2 |" in text
     assert "of return to bc (2 seeds; " in text
     assert "| oracle | – | 2 |" in text
-    assert "| learner | seeds | success | blind | reading adds (95 %) |\n|---|---|---|---|---|\n| bc | 1 |" in text
-    assert (docs / "results-small.png").stat().st_size > 1000
+    heads = "| learner | seeds | success | at T = 0.5 (95 %) | at T = 0 (95 %) | blind | reading adds (95 %) |"
+    assert f"{heads}\n|---|---|---|---|---|---|---|\n| bc | 1 |" in text
+    assert page.with_suffix(".png").stat().st_size > 1000
     small.write_text(small.read_text().replace("group_size = 2", "group_size = 4").replace("batch = 16", "batch = 8"))
     with pytest.raises(UsageError, match="made by another version of this study"):
         report.write_report(study.load_study(str(small)), kept / "small", study.read_results(file), docs)
-    assert (docs / "results.md").read_text() == text, "a table is never replaced by an empty one"
+    assert page.read_text() == text, "a table is never replaced by an empty one"
 
 
 @pytest.mark.parametrize("name", ["value_explained", "critic/explained"])

@@ -101,6 +101,14 @@ def test_intervals_of_a_mean_over_tasks_cover_it(numbers: Any, seeds: tuple[int,
     assert 0.93 < coverage(10.0 * statistics.fmean(range(len(seeds))), draw) < 0.97
 
 
+def test_a_seed_that_collapses_moves_an_interquartile_mean_by_little(numbers: Any) -> None:
+    seeds = [97.0, 98.0, 99.0, 98.0, 97.0, 99.0, 98.0, 98.0, 97.0, 99.0]
+    whole, one_lost = numbers.aggregate({"a": seeds}), numbers.aggregate({"a": [*seeds[:-1], 3.0]})
+    assert whole.value == pytest.approx(98.0)
+    assert abs(one_lost.value - whole.value) < 0.5
+    assert numbers.aggregate({"a": seeds, "b": [10.0] * 10}).value == pytest.approx(54.0), "tasks count alike"
+
+
 @pytest.mark.parametrize("seeds", [5, 10])
 @pytest.mark.parametrize("budget", [math.inf, 2.5])
 def test_intervals_of_a_ratio_over_pairs_cover_it(numbers: Any, seeds: int, budget: float) -> None:
@@ -219,6 +227,29 @@ def test_unequal_budgets_are_named_and_compared_at_the_smallest(tables: Any) -> 
     uneven = tuple(((0.0, share), (60.0, share), (120.0, share)) for share in (0.2, 1.0, 1.0, 1.0, 1.0))
     shares = [replace(row("ppo", 240.0, []), traces=uneven), row("loop", 120.0, [(120.0, 0.5)])]
     assert "| ppo | 240 | 0.84 (0.40 … 1.00) |" in tables.budget_table(bounded, shares), "no share is above 1"
+
+
+def test_seeds_that_end_below_their_own_clone_are_counted() -> None:
+    report, config = importlib.import_module("study_report"), importlib.import_module("study_config")
+    study = config.load_study("archer-house")
+
+    def ended(name: str, returns: list[float]) -> Any:
+        lines = tuple({"seed": seed, "return": value} for seed, value in enumerate(returns))
+        return replace(row(name, 240.0, [], len(returns)), lines=lines)
+
+    clones = ended("bc", [0.2] * 10)
+    fine, lost = ended("loop", [0.9] * 10), ended("archer-robust", [0.9] * 9 + [0.03])
+    assert report.collapse_list(study, [clones, fine, lost]) == ["- archer-robust: 1 of 10 (2% to 40%)"]
+    assert report.collapse_list(study, [clones, fine]) == []
+
+
+def test_the_distance_of_evaluations_stands_beside_a_learner(tables: Any) -> None:
+    config = importlib.import_module("study_config")
+    coarse = row("loop", 225.0, [(0.0, 0.2), (75.0, 0.4), (150.0, 0.9), (225.0, 0.9)])
+    fine = row("archer-demos", 60.0, [(0.0, 0.2), (30.0, 0.9), (60.0, 0.9)])
+    text = "\n".join(tables.reach_table(config.load_study("archer-medium"), [coarse, fine]))
+    assert "| loop, every 75 |" in text
+    assert "| archer-demos, every 30 |" in text
 
 
 def test_what_was_measured_is_printed_and_not_what_was_asked_for() -> None:
