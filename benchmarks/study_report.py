@@ -31,7 +31,8 @@ RANKS = (
     "How the critic ranks utterances within a state: `critic/rank` is Kendall's τ-b of its Q with the mean returns of "
     "rollouts, and 0 is chance. The values are means over all states of all seeds whose rollouts differ, ± their "
     "standard error over states. The table above has the mean over the states of a run, with an interval over seeds. "
-    "Nothing learns from these episodes, and neither they nor their processor time are counted."
+    "Returns of a few rollouts vary, so a perfect critic would stay below 1. Nothing learns from these episodes, and "
+    "neither they nor their processor time are counted."
 )
 """Text before the table of ranks."""
 REACHES = (
