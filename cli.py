@@ -165,8 +165,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain("interrupted.")
         sys.exit(INTERRUPTED)
     except SystemExit as end:
-        if end.code == INTERRUPTED:  # the message is out; a further Ctrl-C would add a traceback
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if end.code == INTERRUPTED:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a further Ctrl-C would add a traceback
+            if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
+                complain("interrupted.")  # Typer turned Ctrl-C into an exit; no command has printed anything
         raise
     finally:
         log.close()

@@ -275,9 +275,11 @@ def load_plugins(*, again: bool = False) -> None:
 
 
 def nearest(id: str, known: list[str]) -> list[str]:
-    """Return up to three ids that a user may have meant."""
-    short = {name.rsplit("/", 1)[-1].lower(): name for name in known}
-    hits = difflib.get_close_matches(id.rsplit("/", 1)[-1].lower(), list(short), n=3, cutoff=0.5)
+    """Return up to three ids that a user may have meant; those of other namespaces only if they are very close."""
+    space, _, name = id.rpartition("/")
+    short = {one.rsplit("/", 1)[-1].lower(): one for one in known}
+    foreign = space and not any(one.startswith(f"{space}/") for one in known)
+    hits = difflib.get_close_matches(name.lower(), list(short), n=3, cutoff=0.8 if foreign else 0.5)
     return [short[hit] for hit in hits]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -229,9 +230,21 @@ def _locate(path: str | os.PathLike[str]) -> str:
         raise ModelError(
             f"{name} is a model behind a chat API, so its weights cannot be trained; name a model's folder"
         )
-    raise ModelError(
-        f"there is no model at {path}; name a folder made by training, or download one first (Turnwise never does)"
-    )
+    raise ModelError(f"there is no model at {path}; {_cure(folder)}")
+
+
+def _cure(folder: Path) -> str:
+    """Say which model a user may have meant by a folder that does not exist, or where models come from."""
+    run = folder.parent
+    if folder.name == "model" and (run / "_end.json").is_file():
+        saved = sorted(run.glob("checkpoints/step-*/model/config.json"))
+        newest = f", or name the model of its last checkpoint, {saved[-1].parent}" if saved else ""
+        return f"the run in {run} has not finished: resume it with --resume{newest}"
+    beside = [path.name for path in run.iterdir() if path.is_dir()] if run.is_dir() else []
+    near = difflib.get_close_matches(folder.name, beside, n=1)
+    if near and folder.name:
+        return f"did you mean {run / near[0]}?"
+    return "name a folder made by training, or download one first (Turnwise never does)"
 
 
 def _cached(name: str) -> bool:

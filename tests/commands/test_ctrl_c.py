@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from turnwise.cli import main
 from turnwise.commands.terminal import INTERRUPTED, STOPS, resumable
 from turnwise.rollouts.store import load_episodes
 
@@ -48,6 +49,25 @@ def test_every_signal_says_how_to_go_on(kind: signal.Signals, capsys: pytest.Cap
     assert capsys.readouterr().err == "turnwise: interrupted. Use --resume.\n"
     assert signal.getsignal(kind) == before, "the handlers of before are back"
     signal.signal(kind, outer)
+
+
+def test_ctrl_c_prints_one_line_wherever_a_command_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Typer turns it into an exit, which printed nothing outside the part of a command that can be resumed."""
+
+    def stopped(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("turnwise.commands.version.platform.python_version", stopped)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["version"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == INTERRUPTED
+    assert capsys.readouterr().err == "turnwise: interrupted.\n"
 
 
 def test_the_signals_that_stop_a_command() -> None:

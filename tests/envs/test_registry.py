@@ -94,9 +94,11 @@ def test_an_unknown_id_is_answered_with_the_nearest(wrong: str, near: str) -> No
 
 
 def test_nothing_is_guessed_where_nothing_is_near() -> None:
-    with pytest.raises(UnknownEnvironmentError) as error:
-        tw.make("zzzzzz/Qqqqqqqq-v9")
-    assert "Did you mean" not in str(error.value)
+    tw.register("demo/Password-v0", Password)
+    for wrong in ("zzzzzz/Qqqqqqqq-v9", "mine/Words-v0"):  # an own environment, whose file was not named
+        with pytest.raises(UnknownEnvironmentError) as error:
+            tw.make(wrong)
+        assert "Did you mean" not in str(error.value)
 
 
 @pytest.mark.parametrize(

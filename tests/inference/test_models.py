@@ -88,6 +88,18 @@ def test_a_path_that_is_not_there_is_never_looked_for_elsewhere(name: str) -> No
         load_model(name)
 
 
+def test_a_model_that_is_not_there_is_answered_with_what_is_beside_it(tmp_path: Path) -> None:
+    run = tmp_path / "loop"
+    for step in (2, 4):
+        save_model(nano(1), TOKENIZER, run / "checkpoints" / f"step-0000000{step}" / "model")
+    (run / "_end.json").write_text('{"state": "interrupted"}')
+    with pytest.raises(ModelError, match=r"the run in .*loop has not finished: resume it .*step-00000004/model$"):
+        load_model(run / "model")
+    save_model(nano(1), TOKENIZER, run / "model")
+    with pytest.raises(ModelError, match=r"there is no model at .*modle; did you mean .*loop/model\?"):
+        load_model(run / "modle")
+
+
 def test_a_model_behind_an_api_cannot_be_loaded_and_trained() -> None:
     with pytest.raises(ModelError, match="behind a chat API, so its weights cannot be trained"):
         load_model("openai:gpt-4o")

@@ -36,8 +36,7 @@ def refuse_hopeless(episodes: Sequence[Episode], agent: Agent) -> None:
         raise ProgramFailedError(f"none of {len(episodes)} episodes was played to an end: {crashed[0]}")
     if all(episode.outcome is Outcome.INFRA_FAILED for episode in episodes):
         raise InfrastructureError(
-            f"none of {len(episodes)} episodes was played to an end: {episodes[0].error}; fix that, then resume the "
-            "run from its last checkpoint"
+            f"none of {len(episodes)} episodes was played to an end: {episodes[0].error}; fix that, then resume the run"
         )
     if isinstance(agent, ChatAgent):
         _refuse_unread(episodes, agent)

@@ -226,7 +226,7 @@ class RunFolder:
                 f"the run in {self.path} has been trained for {checkpoint.step} steps already, more than "
                 f"steps={config.steps}; ask for as many or more, or start a new run"
             )
-        self._write(config)
+        self._write(config, data.get("made"))
         return checkpoint
 
     def entered(self, config: ResumableConfig, *, may_change: Collection[str]) -> Checkpoint | None:
@@ -260,11 +260,13 @@ class RunFolder:
                 f"{self.checkpoints.folder}: restore them, or start a new run with another --out"
             )
 
-    def _write(self, config: Config | ResumableConfig) -> None:
+    def _write(self, config: Config | ResumableConfig, started: dict[str, Any] | None = None) -> None:
+        """Write the settings, and the command and versions that started the run, beside those that resumed it last."""
         made = {name: value for name, value in asdict(provenance({})).items() if name != "settings"}
         settings = config.model_dump(mode="json")
         env = {"env": place_of(settings["env"])} if "env" in settings else {}  # pre-training has none
-        data = {"algorithm": self.algorithm, **env, "config": settings, "made": made}
+        data = {"algorithm": self.algorithm, **env, "config": settings, "made": started or made}
+        data |= {"resumed": made} if started else {}
         text = json.dumps(data, indent=1)
         partial = self.path / f".{CONFIG}"
         partial.write_text(text + "\n", encoding="utf-8")

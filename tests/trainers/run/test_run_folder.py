@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,18 @@ def test_a_refusal_leaves_the_settings_as_they_were(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="trained for 2 steps already, more than steps=1"):
         folder.resume(Settings(steps=1), may_change=["steps"])
     assert (tmp_path / "config.json").read_text() == before
+
+
+def test_a_resumed_run_keeps_the_command_that_started_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report names it, and it has the settings; the resuming one has none."""
+    monkeypatch.setattr("sys.argv", ["turnwise", "train", "loop", "steps=1"])
+    folder = started(tmp_path / "r")
+    for _ in range(2):
+        monkeypatch.setattr("sys.argv", ["turnwise", "train", "loop", "--resume"])
+        folder.resume(Settings(), may_change=())
+        kept = json.loads((tmp_path / "r" / "config.json").read_text())
+        assert kept["made"]["command"].endswith("train loop steps=1")
+        assert kept["resumed"]["command"].endswith("train loop --resume")
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
