@@ -28,7 +28,7 @@ from ..verdicts import Status, choose
 from .certificates import CertificateFile
 from .completion import environment_ids
 from .subprocess_map import subprocess_map
-from .terminal import complain, remark, screen
+from .terminal import complain, remark, resumable, screen
 
 LOG = logging.getLogger(__name__)
 FEW, SLOW = 3, 5.0
@@ -121,14 +121,16 @@ def certify(
     wanted = [known.name for known in choose(law or [], {known.name: known for known in LAWS}, "law")]
     untried = {name: kept.unsettled(name, wanted) if kept else wanted for name in chosen}
     certificates = []
-    for name, certificate in _certified(untried, kept, _How(quick, seed, minutes, env_kwargs), jobs):
-        certificates.append(certificate)
-        for verdict in filter(lambda verdict: verdict.traceback, certificate.verdicts):
-            LOG.debug("%s", verdict.traceback)
-        if not as_json:
-            screen().print(str(certificate), markup=False, style=None if certificate.passed else "red")
-        if len(chosen) > FEW:
-            remark().print(f"{len(certificates)} of {len(chosen)} environments: {name}", markup=False)
+    hint = f"Settled laws are in {out}: add --resume to the same command." if out else "Only --out keeps verdicts."
+    with resumable(hint):
+        for name, certificate in _certified(untried, kept, _How(quick, seed, minutes, env_kwargs), jobs):
+            certificates.append(certificate)
+            for verdict in filter(lambda verdict: verdict.traceback, certificate.verdicts):
+                LOG.debug("%s", verdict.traceback)
+            if not as_json:
+                screen().print(str(certificate), markup=False, style=None if certificate.passed else "red")
+            if len(chosen) > FEW:
+                remark().print(f"{len(certificates)} of {len(chosen)} environments: {name}", markup=False)
     _conclude(certificates, as_json)
 
 

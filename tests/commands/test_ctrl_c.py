@@ -101,3 +101,12 @@ def test_eval_before_the_first_episode(ctrl_c: Callable[..., Any], tmp_path: Pat
     (tmp_path / "slow_cli.py").write_text(SLOW.replace("SECONDS", "0.5"))
     words = ("eval", "slow_cli.py", "-p", "oracle", "-n", "4", "--out", "runs/slow")
     ctrl_c(words, (tmp_path / "begun").exists).interrupted()
+
+
+@pytest.mark.slow
+def test_certify_keeps_the_laws_that_are_settled(ctrl_c: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "slow_cli.py").write_text(SLOW.replace("SECONDS", "0.1"))
+    words = ("certify", "slow_cli.py", "--quick", "--out", "laws.jsonl")
+    ended = ctrl_c(words, (tmp_path / "begun").exists)
+    ended.interrupted()
+    assert "Settled laws are in laws.jsonl: add --resume" in ended.err
