@@ -6,6 +6,7 @@ import importlib
 import sys
 import tomllib
 from pathlib import Path
+from traceback import extract_tb
 
 from ..errors import UsageError
 from .base import TurnEnv
@@ -43,7 +44,7 @@ def environment(text: str) -> str:
     brought = from_file(path) if path.suffix == ".py" else from_package(path)
     if id not in brought and (colon or len(brought) != 1):
         known = f"it registers {', '.join(brought)}; name one, as {path}:ID" if brought else unregistered(path)
-        raise UsageError(f"{text} must stand for one environment, but {known}")
+        raise UsageError(f"{text} does not name one environment: {known}")
     chosen = id or brought[0]
     _places[chosen] = f"{path.resolve()}:{chosen}"
     return chosen
@@ -80,7 +81,7 @@ def unregistered(path: Path) -> str:
     defined = [one for one in members if isinstance(one, type) and issubclass(one, TurnEnv)]
     names = [one.__name__ for one in defined if one.__module__ == path.stem]
     if not names:
-        return "it registers none"
+        return "it registers none; define one, and add tw.register('my/Name-v0', Name) below it"
     name = names[-1]
     return f"it registers none; write tw.register('my/{name}-v0', {name}) below the class {name}"
 
@@ -119,4 +120,6 @@ def _import(module: str, named_by: Path) -> object:
     try:
         return importlib.import_module(module)
     except (Exception, SystemExit) as error:  # a file that exits would end this command as if all were well
-        raise UsageError(f"cannot import {named_by}: {type(error).__name__}: {error}") from error
+        frames = [each for each in extract_tb(error.__traceback__) if Path(each.filename) == named_by.resolve()]
+        line = f", line {frames[-1].lineno}" if frames else ""
+        raise UsageError(f"cannot import {named_by}{line}: {type(error).__name__}: {error}") from error

@@ -110,7 +110,7 @@ def test_a_constructor_that_raises_is_one_line(run: Run, tmp_path: Path) -> None
 
 def test_a_file_that_cannot_stand_for_an_environment(run: Run, tmp_path: Path) -> None:
     (tmp_path / "fails_cli.py").write_text("import turnwise\n1 / 0\n")
-    run("eval", "fails_cli.py", "-p", "oracle").refused("cannot import fails_cli.py", "division by zero")
+    run("eval", "fails_cli.py", "-p", "oracle").refused("cannot import fails_cli.py, line 2: ", "division by zero")
     (tmp_path / "nothing_cli.py").write_text("import turnwise\n")
     run("eval", "nothing_cli.py", "-p", "oracle").refused("it registers none")
     (tmp_path / "forgot_cli.py").write_text("import turnwise as tw\nclass Mine(tw.TurnEnv):\n    pass\n")
