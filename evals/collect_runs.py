@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ..rollouts.store import MANIFEST, load_episodes, run_of
 from .compare import Comparison, compare
 from .curves import METRICS, RATES, Curve, Run, curve, read_run
 from .ranking import Ranking, rank
+from .seeds import SeedGroup, seed_groups
 from .summary import SUMMARY, Summary, summarise
 
 CURVES = ("success", "return", "turns")
@@ -60,6 +61,7 @@ class Training:
         curves: curves on held-out and training tasks by quantity (``"success"``).
         diagnostics: curves by label (``"gradient norm"``).
         made: how each run was produced, if that is known.
+        repeats: one sentence for each run that is left out because it repeats the seed of another.
     """
 
     algorithm: str
@@ -67,6 +69,7 @@ class Training:
     curves: dict[str, tuple[Curve, ...]]
     diagnostics: dict[str, Curve]
     made: tuple[str, ...] = ()
+    repeats: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -125,9 +128,11 @@ def collect_runs(sources: Sequence[Path | str], *, title: str | None = None, con
             raise UsageError(f"there is nothing to report in {source}: no episode store and no {METRICS} with numbers")
         stores += stores_here
         metrics += metrics_here
+    stores, metrics = _distinct(stores), _distinct(metrics)
     names = _names(stores)
     evaluations = tuple(_evaluation(s, n, confidence) for s, n in zip(stores, names, strict=True))
-    trainings = _trainings([read_run(path) for path in metrics], confidence)
+    runs = [replace(read_run(path), name=name) for path, name in zip(metrics, _names(metrics), strict=True)]
+    trainings = _trainings(runs, confidence)
     if not evaluations and not trainings:
         where = ", ".join(map(str, sources))
         raise UsageError(f"there is nothing to report in {where}: no episode store and no {METRICS} with numbers")
@@ -155,6 +160,11 @@ def _below(folder: Path, name: str, depth: int) -> list[Path]:
     return [p for path in below for p in ([path] if (path / name).is_file() else _below(path, name, depth - 1))]
 
 
+def _distinct(folders: Sequence[Path]) -> list[Path]:
+    """Return each folder once, however often and by whatever path it was found."""
+    return list({path.resolve(): path for path in reversed(folders)}.values())[::-1]
+
+
 def _names(stores: Sequence[Path]) -> list[str]:
     """Return the folders' names, with their parents' if that is needed to distinguish them or is more informative."""
     short = [path.parent.name if path.name == "episodes" and path.parent.name else path.name for path in stores]
@@ -174,14 +184,11 @@ def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
 
 def _trainings(runs: Sequence[Run], confidence: float) -> tuple[Training, ...]:
     """Group the seeds of one training, and keep different trainings separate."""
-    kinds: dict[str, list[Run]] = {}
-    for run in runs:
-        kinds.setdefault(run.kind, []).append(run)
-    return tuple(t for t in (_training(members, confidence) for members in kinds.values()) if t is not None)
+    return tuple(t for t in (_training(group, confidence) for group in seed_groups(runs)) if t is not None)
 
 
-def _training(runs: Sequence[Run], confidence: float) -> Training | None:
-    curves = {}
+def _training(group: SeedGroup, confidence: float) -> Training | None:
+    runs, curves = group.runs, {}
     for quantity in CURVES:
         both = (curve(runs, name, confidence=confidence) for name in (f"eval/{quantity}", quantity))
         found = tuple(c for c in both if c is not None and (len(c.points) > 1 or c.held_out))
@@ -192,7 +199,8 @@ def _training(runs: Sequence[Run], confidence: float) -> Training | None:
     if not curves and not diagnostics:
         return None
     made = tuple(f"{run.name}, {run.made}" for run in runs if run.made)
-    return Training(runs[0].algorithm, tuple(run.name for run in runs), curves, diagnostics, made)
+    names = tuple(run.name for run in runs)
+    return Training(runs[0].algorithm, names, curves, diagnostics, made, tuple(group.repeats))
 
 
 def _ranking(evaluations: Sequence[Evaluation], confidence: float) -> Ranking | None:

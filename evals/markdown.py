@@ -119,6 +119,7 @@ def _ranking(r: Ranking) -> list[str]:
 def _training(training: Training) -> list[str]:
     """Render curves as tables of at most a dozen rows."""
     blocks = [f"## Learning: {_inline(training.title)}", training_note(len(training.names))]
+    blocks += [f"> {_inline(repeat)}" for repeat in training.repeats]
     for name, curves in training.curves.items():
         curve = curves[0]
         show = percent if is_rate(name) else plain

@@ -377,6 +377,46 @@ def test_seeds_are_averaged_and_different_trainings_are_not(tmp_path: Path) -> N
     assert Page(render_html(found)).harmless
 
 
+def configured(folder: Path, steps: int = 3, **config: object) -> Path:
+    folder.mkdir(parents=True)
+    lines = ({"step": s, "episodes": 8, "success": s / 10, "eval/success": s / 10} for s in range(1, steps + 1))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "config.json").write_text(json.dumps({"algorithm": "loop", "config": {"env": "demo/X-v0"} | config}))
+    return folder
+
+
+def test_a_run_that_repeats_a_seed_is_named_and_left_out(tmp_path: Path) -> None:
+    """Two runs with one seed count as one seed: their interval would have no width, and would claim certainty."""
+    configured(tmp_path / "again", seed=0, out="runs/again", steps=2)
+    configured(tmp_path / "loop", seed=0, out="runs/loop")
+    found = collect_runs([tmp_path, tmp_path / "loop"])
+    (alone,) = found.trainings
+    assert (alone.title, alone.names) == ("loop", ("loop",)), "the longer one stays, and a folder counts once"
+    sentence = "Left out: again repeats seed 0 of loop, with the same settings."
+    assert alone.repeats == (sentence,)
+    assert sentence in Page(render_html(found)).text
+    assert sentence in render_markdown(found)
+    assert "One seed" in render_markdown(found)
+    configured(tmp_path / "other", seed=1)
+    (both,) = collect_runs([tmp_path]).trainings
+    assert (both.title, both.repeats) == ("loop, 2 seeds", (sentence,))
+
+
+def test_one_seed_from_two_models_is_two_trainings(tmp_path: Path) -> None:
+    for model in "ab":
+        for seed in range(2):
+            configured(tmp_path / f"{model}{seed}", seed=seed, model=model)
+    names = {each.names for each in collect_runs([tmp_path]).trainings}
+    assert names == {("a0", "a1"), ("b0", "b1")}
+    assert not any(each.repeats for each in collect_runs([tmp_path]).trainings)
+
+
+def test_seeds_may_start_from_models_of_their_own(tmp_path: Path) -> None:
+    for seed in range(3):
+        configured(tmp_path / f"seed-{seed}", seed=seed, model=f"runs/bc-{seed}/model")
+    assert [each.title for each in collect_runs([tmp_path]).trainings] == ["loop, 3 seeds"]
+
+
 @pytest.mark.slow
 def test_a_training_that_counts_no_episodes_is_drawn_over_steps(tmp_path: Path) -> None:
     lines = [{"step": step, "loss": 1 / step, "eval/success": 0.5} for step in range(1, 6)]
