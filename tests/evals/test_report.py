@@ -238,6 +238,33 @@ def test_two_runs_of_one_environment_are_compared(make_episode: Make, tmp_path: 
     assert "paired by task" in page.text
 
 
+def test_several_environments_are_ranked_one_by_one(make_episode: Make, tmp_path: Path) -> None:
+    """The oldest of several evaluations against the newest is an arbitrary pair."""
+    runs = {"a1": ("a", 5), "b1": ("b", 5), "a2": ("a", 2), "b2": ("b", 1), "c1": ("c", 1), "a3": ("a", 1)}
+    for name, (env, chance) in runs.items():
+        played = [replace(e, env_id=f"demo/{env}-v0") for e in mixed(make_episode, 12, chance)]
+        store(tmp_path / name / "eval" / "episodes", played)
+    found = collect_runs([tmp_path / name for name in runs])
+    assert [each.name for each in found.evaluations] == [f"{name}/eval" for name in runs], "each has its own name"
+    assert found.comparison is None
+    ranked = {env: {run.name for run in ranking.runs} for env, ranking in found.rankings.items()}
+    assert ranked == {"demo/a-v0": {"a1/eval", "a2/eval", "a3/eval"}, "demo/b-v0": {"b1/eval", "b2/eval"}}
+    assert found.notes == ("Not compared: c1/eval is the only evaluation on demo/c-v0.",)
+    text, page = render_markdown(found), Page(render_html(found)).text
+    for words in ("Ranking on demo/a-v0", "Ranking on demo/b-v0", *found.notes):
+        assert words in text
+        assert words in page
+    assert found.to_json()["rankings"].keys() == ranked.keys()
+
+
+def test_three_evaluations_that_share_an_environment_are_one_table(make_episode: Make, tmp_path: Path) -> None:
+    for chance, name in enumerate("abc", 1):
+        store(tmp_path / name, mixed(make_episode, 12, chance))
+    found = collect_runs([tmp_path])
+    assert {env: len(ranking.runs) for env, ranking in found.rankings.items()} == {"demo/MadeUp-v0": 3}
+    assert (found.comparison, found.notes) == (None, ())
+
+
 def test_what_an_evaluation_said_of_itself_is_repeated(make_episode: Make, tmp_path: Path) -> None:
     episodes = mixed(make_episode)
     store(tmp_path / "episodes", episodes)
