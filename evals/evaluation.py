@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +27,7 @@ from ..rollouts.provenance import provenance
 from ..rollouts.recording import record_episodes
 from ..rollouts.stats import RunStats
 from ..rollouts.store import load_episodes
+from ..rollouts.unread import unread
 from ..tasks.family import SeededFamily
 from .evaluation_store import check_store, evaluation_store
 from .sampling import Sample
@@ -169,10 +170,11 @@ def _interrupted(stop: BaseException, plan: _Plan, store: Path | str) -> str:
 
 def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, notes: Sequence[str] = ()) -> Summary:
     """Summarize all episodes in the store."""
+    episodes = load_episodes(store)
     remarks = agent.remarks(plan.tools) if isinstance(agent, Remarking) else ()
     settings = {**config.model_dump(mode="json"), **_acting(config, agent), "env_source": plan.source}
-    return summarise(
-        load_episodes(store),
+    summary = summarise(
+        episodes,
         policy=config.policy or type(agent).__name__,
         confidence=config.confidence,
         planned=plan.planned,
@@ -180,6 +182,15 @@ def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, n
         made=provenance(settings),
         failure_rate=config.failure_rate,
     )
+    advice = unread(episodes, agent) or _cut(summary)
+    return replace(summary, notes=(*summary.notes, advice)) if advice else summary
+
+
+def _cut(summary: Summary) -> str:
+    """Say that actions ended at the token limit; empty if none did."""
+    if not summary.cut_actions:
+        return ""
+    return f"{summary.cut_actions} of {summary.actions} actions ended at the token limit; raise max_tokens?"
 
 
 def _acting(config: EvalConfig, agent: Agent) -> dict[str, Any]:
