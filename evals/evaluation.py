@@ -30,6 +30,7 @@ from ..rollouts.store import load_episodes
 from ..rollouts.unread import unread
 from ..tasks.family import SeededFamily
 from .evaluation_store import check_store, evaluation_store
+from .formatting import cut_note
 from .sampling import Sample
 from .settings import EvalConfig
 from .summary import Summary, summarise
@@ -182,15 +183,8 @@ def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, n
         made=provenance(settings),
         failure_rate=config.failure_rate,
     )
-    advice = unread(episodes, agent) or _cut(summary)
+    advice = unread(episodes, agent) or cut_note(summary)
     return replace(summary, notes=(*summary.notes, advice)) if advice else summary
-
-
-def _cut(summary: Summary) -> str:
-    """Say that actions ended at the token limit; empty if none did."""
-    if not summary.cut_actions:
-        return ""
-    return f"{summary.cut_actions} of {summary.actions} actions ended at the token limit; raise max_tokens?"
 
 
 def _acting(config: EvalConfig, agent: Agent) -> dict[str, Any]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import turnwise as tw
-from turnwise import Action, Rng, Step, TaskSpec
+from turnwise import Action, Episode, Rng, Step, TaskSpec
 from turnwise.agents.chat import ChatAgent
 from turnwise.evals.evaluation import run_evaluation
+from turnwise.evals.formatting import cut_note
 from turnwise.evals.settings import EvalConfig
-from turnwise.evals.summary import Summary
+from turnwise.evals.summary import Summary, summarise
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.inference.policy import Sampling
+from turnwise.inference.policy import Finish, Sampling
 from turnwise.inference.transformers_policy import TransformersPolicy
 
 WORDS = "the quick brown fox jumps over lazy dogs"
@@ -50,3 +54,14 @@ def test_a_model_of_other_words_is_named_and_needs_no_more_tokens(tmp_path: Path
 def test_a_model_that_can_read_is_cut_off(tmp_path: Path) -> None:
     summary = evaluated(tmp_path / "store", WORDS)
     assert summary.notes[-1].startswith(f"{summary.cut_actions} of 4 actions ended at the token limit")
+
+
+@pytest.mark.parametrize(
+    ("cut", "note"), [(5, ""), (6, "6 of 100 actions ended at the token limit; raise agent.max_tokens?")]
+)
+def test_a_few_actions_at_the_token_limit_need_no_note(
+    make_episode: Callable[..., Episode], cut: int, note: str
+) -> None:
+    ended = [Finish.LENGTH] * cut + [Finish.STOP] * (50 - cut)
+    summary = summarise(make_episode(True, seed=i, turn={"finish": finish}) for i, finish in enumerate(ended))
+    assert cut_note(summary) == note
