@@ -18,6 +18,7 @@ from ..envs.registry import make
 from ..errors import NothingScoredError, UsageError
 from ..evals.evaluation import run_evaluation
 from ..evals.evaluation_store import kept_by_resume
+from ..evals.failures import environment_errors
 from ..evals.settings import EvalConfig
 from ..evals.summary import SUMMARY, Summary
 from ..evals.terminal import print_summary
@@ -194,12 +195,17 @@ def too_few_scores(summary: Summary, store: Path) -> None:
 
 
 def play_again(store: Path) -> str:
-    """Say how to play again the episodes of a store that have no score."""
-    unscored = [kept_by_resume(episode) for episode in read_episodes(store) if not episode.scored]
-    kept, again = sum(unscored), len(unscored) - sum(unscored)
-    resumed = f"Run the same command with --resume to play {again} of them again."
-    stay = f"{kept} failed after an action of the agent and stay as they are; --overwrite plays everything again."
-    return " ".join([resumed] * (again > 0) + [stay] * (kept > 0))
+    """Say how to play again the episodes of a store that have no score, and what to fix before that."""
+    unscored = [episode for episode in read_episodes(store) if not episode.scored]
+    kept = sum(map(kept_by_resume, unscored))
+    again = f"run the same command with --resume to play {len(unscored) - kept} of them again."
+    stay = f"{kept} failed after an action of the agent and stay as they are"
+    if environment_errors(unscored):
+        first = ["The environment raised an error: fix its file first; then --overwrite plays everything again."]
+        again, stay = f"If the cause is not in the file, {again}", f"With --resume, {stay}."
+    else:
+        first, again, stay = [], f"R{again[1:]}", f"{stay}; --overwrite plays everything again."
+    return " ".join(first + [again] * (len(unscored) > kept) + [stay] * (kept > 0))
 
 
 def read(words: list[str], options: Mapping[str, object], config: Path | None) -> ServedEvalConfig:

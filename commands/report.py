@@ -17,7 +17,7 @@ def report(
     """Write report.html (one file with curves and whole episodes), report.md and report.json.
 
     Seeds of one training run are averaged. With two evaluations, the second is compared with the first. Three or
-    more are ranked in one table, and every pair is compared.
+    more are ranked in one table for each environment, and every pair in it is compared.
 
     Examples:
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ..rollouts.store import MANIFEST, load_episodes, run_of
 from .compare import Comparison, compare
 from .curves import METRICS, RATES, Curve, Run, curve, read_run
 from .ranking import Ranking, rank
+from .seeds import SeedGroup, seed_groups
 from .summary import SUMMARY, Summary, summarise
 
 CURVES = ("success", "return", "turns")
@@ -60,6 +61,7 @@ class Training:
         curves: curves on held-out and training tasks by quantity (``"success"``).
         diagnostics: curves by label (``"gradient norm"``).
         made: how each run was produced, if that is known.
+        repeats: one sentence for each run that is left out because it repeats the seed of another.
     """
 
     algorithm: str
@@ -67,6 +69,7 @@ class Training:
     curves: dict[str, tuple[Curve, ...]]
     diagnostics: dict[str, Curve]
     made: tuple[str, ...] = ()
+    repeats: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -82,16 +85,19 @@ class Report:
     Args:
         title: heading of the report.
         evaluations: runs of episodes.
-        comparison: comparison of the first and the last evaluation, if there are two of one environment.
-        ranking: ranking of all evaluations in place of a comparison, if there are three or more of one environment.
+        comparison: comparison of two evaluations, if they have an environment in common.
+        rankings: rankings of three or more evaluations by environment; one of all environments if any two evaluations
+            have one in common.
         trainings: learning curves; runs that differ only in their seed are one training.
+        notes: one sentence for each evaluation that is compared with no other.
     """
 
     title: str
     evaluations: tuple[Evaluation, ...] = ()
     comparison: Comparison | None = None
-    ranking: Ranking | None = None
+    rankings: Mapping[str, Ranking] = field(default_factory=dict)
     trainings: tuple[Training, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return a plain dict with all the numbers and none of the episodes."""
@@ -99,8 +105,9 @@ class Report:
             "title": self.title,
             "evaluations": [{"name": each.name, "summary": each.summary.to_json()} for each in self.evaluations],
             "comparison": self.comparison.to_json() if self.comparison else None,
-            "ranking": self.ranking.to_json() if self.ranking else None,
+            "rankings": {environment: ranking.to_json() for environment, ranking in self.rankings.items()},
             "trainings": pydantic.TypeAdapter(tuple[Training, ...]).dump_python(self.trainings, mode="json"),
+            "notes": list(self.notes),
         }
 
 
@@ -125,19 +132,21 @@ def collect_runs(sources: Sequence[Path | str], *, title: str | None = None, con
             raise UsageError(f"there is nothing to report in {source}: no episode store and no {METRICS} with numbers")
         stores += stores_here
         metrics += metrics_here
+    stores, metrics = _distinct(stores), _distinct(metrics)
     names = _names(stores)
     evaluations = tuple(_evaluation(s, n, confidence) for s, n in zip(stores, names, strict=True))
-    trainings = _trainings([read_run(path) for path in metrics], confidence)
+    runs = [replace(read_run(path), name=name) for path, name in zip(metrics, _names(metrics), strict=True)]
+    trainings = _trainings(runs, confidence)
     if not evaluations and not trainings:
         where = ", ".join(map(str, sources))
         raise UsageError(f"there is nothing to report in {where}: no episode store and no {METRICS} with numbers")
-    ranking = _ranking(evaluations, confidence)
     return Report(
         title or _title(evaluations, trainings),
         evaluations,
-        _comparison(evaluations, confidence) if ranking is None else None,
-        ranking,
+        _comparison(evaluations, confidence),
+        _rankings(evaluations, confidence),
         trainings,
+        tuple(_not_compared(evaluations)),
     )
 
 
@@ -155,10 +164,18 @@ def _below(folder: Path, name: str, depth: int) -> list[Path]:
     return [p for path in below for p in ([path] if (path / name).is_file() else _below(path, name, depth - 1))]
 
 
-def _names(stores: Sequence[Path]) -> list[str]:
-    """Return the folders' names, with their parents' if that is needed to distinguish them or is more informative."""
-    short = [path.parent.name if path.name == "episodes" and path.parent.name else path.name for path in stores]
-    return [f"{p.parent.name}/{p.name}" if short.count(n) > 1 else n for n, p in zip(short, stores, strict=True)]
+def _distinct(folders: Sequence[Path]) -> list[Path]:
+    """Return each folder once, however often and by whatever path it was found."""
+    return list({path.resolve(): path for path in reversed(folders)}.values())[::-1]
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """Return different names: the folders', with their parents' or the whole path where that is needed."""
+    whole = [path.parent if path.name == "episodes" and path.parent.name else path for path in folders]
+    names = [path.name for path in whole]
+    for longer in ([f"{path.parent.name}/{path.name}" for path in whole], list(map(str, folders))):
+        names = [new if names.count(old) > 1 else old for old, new in zip(names, longer, strict=True)]
+    return names
 
 
 def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
@@ -174,14 +191,11 @@ def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
 
 def _trainings(runs: Sequence[Run], confidence: float) -> tuple[Training, ...]:
     """Group the seeds of one training, and keep different trainings separate."""
-    kinds: dict[str, list[Run]] = {}
-    for run in runs:
-        kinds.setdefault(run.kind, []).append(run)
-    return tuple(t for t in (_training(members, confidence) for members in kinds.values()) if t is not None)
+    return tuple(t for t in (_training(group, confidence) for group in seed_groups(runs)) if t is not None)
 
 
-def _training(runs: Sequence[Run], confidence: float) -> Training | None:
-    curves = {}
+def _training(group: SeedGroup, confidence: float) -> Training | None:
+    runs, curves = group.runs, {}
     for quantity in CURVES:
         both = (curve(runs, name, confidence=confidence) for name in (f"eval/{quantity}", quantity))
         found = tuple(c for c in both if c is not None and (len(c.points) > 1 or c.held_out))
@@ -192,27 +206,44 @@ def _training(runs: Sequence[Run], confidence: float) -> Training | None:
     if not curves and not diagnostics:
         return None
     made = tuple(f"{run.name}, {run.made}" for run in runs if run.made)
-    return Training(runs[0].algorithm, tuple(run.name for run in runs), curves, diagnostics, made)
+    names = tuple(run.name for run in runs)
+    return Training(runs[0].algorithm, names, curves, diagnostics, made, tuple(group.repeats))
 
 
-def _ranking(evaluations: Sequence[Evaluation], confidence: float) -> Ranking | None:
-    """Rank three or more evaluations, if every two of them have an environment in common."""
-    environments = [set(each.summary.env_ids) for each in evaluations]
-    if len(evaluations) < 3 or not all(one & other for one, other in combinations(environments, 2)):
-        return None
+def _rankings(evaluations: Sequence[Evaluation], confidence: float) -> dict[str, Ranking]:
+    """Rank three or more evaluations: all in one table if any two share an environment, else in one for each."""
+    if len(evaluations) < 3:
+        return {}
     rates = {each.name: _failure_rate(each) for each in evaluations}
-    return rank({each.name: each.episodes for each in evaluations}, confidence=confidence, failure_rates=rates)
+    environments = list(dict.fromkeys(id for each in evaluations for id in each.summary.env_ids))
+    played = {each.name: list(each.episodes) for each in evaluations}
+    if all(set(one.summary.env_ids) & set(other.summary.env_ids) for one, other in combinations(evaluations, 2)):
+        return {", ".join(environments): rank(played, confidence=confidence, failure_rates=rates)}
+    tables = {}
+    for environment in environments:
+        here = {name: [e for e in episodes if e.env_id == environment] for name, episodes in played.items()}
+        judged = {name: episodes for name, episodes in here.items() if any(e.scored for e in episodes)}
+        if len(judged) > 1:
+            tables[environment] = rank(judged, confidence=confidence, failure_rates=rates)
+    return tables
 
 
 def _comparison(evaluations: Sequence[Evaluation], confidence: float) -> Comparison | None:
-    if len(evaluations) < 2:
+    if len(evaluations) != 2:
         return None
-    first, last = evaluations[0], evaluations[-1]
+    first, last = evaluations
     if not set(first.summary.env_ids) & set(last.summary.env_ids):
         return None
     rates = _failure_rate(first), _failure_rate(last)
     names = (first.name, last.name)
     return compare(first.episodes, last.episodes, names=names, confidence=confidence, failure_rates=rates)
+
+
+def _not_compared(evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    for each in evaluations if len(evaluations) > 1 else ():
+        others = {id for other in evaluations if other is not each for id in other.summary.env_ids}
+        if not others & set(each.summary.env_ids):
+            yield f"Not compared: {each.name} is the only evaluation on {', '.join(each.summary.env_ids)}."
 
 
 def _failure_rate(each: Evaluation) -> float:

@@ -23,6 +23,8 @@ PER_SEED = frozenset(
     {"seed", "out", "model", "store", "resume", "progress", "tensorboard", "tracking", "threads", "device", "rollouts"}
 )
 """Settings in which seeds of one training may differ: locations, also of episodes, and output options."""
+START = ("model", "store")
+"""Settings among these that name what a run learns from: with another value, a run of the same seed differs."""
 
 NEW_NAMES = {
     "centre": "center",
@@ -55,6 +57,8 @@ class Run:
         kind: key that is equal for runs that differ only in their seed.
         made: date, command, versions and commit, if the run's settings have them.
         eval_split: split of the evaluations, if the run's settings have it.
+        seed: seed of the run, if its settings have it.
+        start: key that is equal for runs that start from the same model and demonstrations.
     """
 
     name: str
@@ -64,6 +68,8 @@ class Run:
     kind: str = ""
     made: str = ""
     eval_split: str = ""
+    seed: int | None = None
+    start: str = ""
 
     def series(self, metric: str) -> dict[int, tuple[float, float, int | None]]:
         """Return, by step, the episodes trained on so far, the metric, and the number of episodes that it averages."""
@@ -198,7 +204,9 @@ def _settings(config: Path) -> dict[str, Any]:
     n = n if isinstance(n, int) and n > 0 else None
     split = str(evaluation.get("split", "")) if isinstance(evaluation, dict) else ""
     about = {"algorithm": algorithm, "kind": kind, "made": _made(saved.get("made"))}
-    return about | {"eval_episodes": n, "eval_split": split}
+    seed, start = settings.get("seed"), json.dumps([settings.get(name) for name in START])
+    seed = seed if isinstance(seed, int) else None
+    return about | {"eval_episodes": n, "eval_split": split, "seed": seed, "start": start}
 
 
 def _made(how: Any) -> str:

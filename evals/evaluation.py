@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,8 +27,10 @@ from ..rollouts.provenance import provenance
 from ..rollouts.recording import record_episodes
 from ..rollouts.stats import RunStats
 from ..rollouts.store import load_episodes
+from ..rollouts.unread import unread
 from ..tasks.family import SeededFamily
 from .evaluation_store import check_store, evaluation_store
+from .formatting import cut_note
 from .sampling import Sample
 from .settings import EvalConfig
 from .summary import Summary, summarise
@@ -169,10 +171,11 @@ def _interrupted(stop: BaseException, plan: _Plan, store: Path | str) -> str:
 
 def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, notes: Sequence[str] = ()) -> Summary:
     """Summarize all episodes in the store."""
+    episodes = load_episodes(store)
     remarks = agent.remarks(plan.tools) if isinstance(agent, Remarking) else ()
     settings = {**config.model_dump(mode="json"), **_acting(config, agent), "env_source": plan.source}
-    return summarise(
-        load_episodes(store),
+    summary = summarise(
+        episodes,
         policy=config.policy or type(agent).__name__,
         confidence=config.confidence,
         planned=plan.planned,
@@ -180,6 +183,8 @@ def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, n
         made=provenance(settings),
         failure_rate=config.failure_rate,
     )
+    advice = unread(episodes, agent) or cut_note(summary)
+    return replace(summary, notes=(*summary.notes, advice)) if advice else summary
 
 
 def _acting(config: EvalConfig, agent: Agent) -> dict[str, Any]:

@@ -84,11 +84,17 @@ def judged_of(every: Sequence[Episode]) -> list[Episode]:
 
 def _nothing(every: Sequence[Episode]) -> str:
     """Explain why there is nothing to summarize."""
-    counts = ", ".join(f"{n} {outcome}" for outcome, n in counted(str(e.outcome) for e in every).items())
+    counts = ", ".join(f"{n} {kind}" for kind, n in counted(map(_unscored_kind, every)).items())
     first = next((e.error for e in every if e.error), None)
     return f"none of {len(every)} episodes is scored ({counts}): nothing is known about the policy" + (
         f"; the first error was: {first}" if first else ""
     )
+
+
+def _unscored_kind(episode: Episode) -> str:
+    if episode.outcome is not Outcome.INFRA_FAILED:
+        return str(episode.outcome)
+    return "environment bug" if error_name(episode) == ENVIRONMENT_FAILED else "infrastructure"
 
 
 def counted(names: Iterable[str]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..rollouts.episode import CUT_RATE
 from .failures import ENVIRONMENT_FAILED
 from .statistics import Estimate
 from .summary import Summary
@@ -118,6 +119,13 @@ def environment_notes(summary: Summary) -> list[str]:
         f"{count} of {summary.episodes} episodes are not scored, because the {error}"
         for error, count in summary.environment_errors.items()
     ]
+
+
+def cut_note(summary: Summary) -> str:
+    """Say that many actions ended at the token limit; empty for no more than a healthy policy has."""
+    if summary.cut_actions <= CUT_RATE * summary.actions:
+        return ""
+    return f"{summary.cut_actions} of {summary.actions} actions ended at the token limit; raise agent.max_tokens?"
 
 
 def seconds(amount: float) -> str:

@@ -44,6 +44,7 @@ class Learning:
 
     title: str
     note: str
+    repeats: tuple[str, ...]
     made: tuple[str, ...]
     plots: list[tuple[str, Markup]]
     diagnostics: list[tuple[str, Markup]]
@@ -97,6 +98,7 @@ def _learning(training: Training, number: int) -> Learning:
     return Learning(
         title=training.title,
         note=formatting.training_note(len(training.names)),
+        repeats=training.repeats,
         made=training.made,
         plots=[(name, curve_plot(curves, name, rate=is_rate(name), of=of)) for name, curves in training.curves.items()],
         diagnostics=[(name, curve_plot([c], name, of=of, small=True)) for name, c in training.diagnostics.items()],

@@ -38,8 +38,9 @@ def render_markdown(report: Report) -> str:
     ]
     if report.comparison:
         blocks += _comparison(report.comparison)
-    if report.ranking:
-        blocks += _ranking(report.ranking)
+    for environment, ranking in report.rankings.items():
+        blocks += _ranking(environment, ranking)
+    blocks += [f"> {_inline(note)}" for note in report.notes]
     for training in report.trainings:
         blocks += _training(training)
     for each in report.evaluations:
@@ -104,9 +105,9 @@ def _comparison(c: Comparison) -> list[str]:
     ]
 
 
-def _ranking(r: Ranking) -> list[str]:
+def _ranking(environment: str, r: Ranking) -> list[str]:
     return [
-        "## Ranking",
+        f"## Ranking on {_inline(environment)}",
         _table(HEADINGS, r.rows),
         _table(
             ("pair", "difference in success", "return"),
@@ -119,6 +120,7 @@ def _ranking(r: Ranking) -> list[str]:
 def _training(training: Training) -> list[str]:
     """Render curves as tables of at most a dozen rows."""
     blocks = [f"## Learning: {_inline(training.title)}", training_note(len(training.names))]
+    blocks += [f"> {_inline(repeat)}" for repeat in training.repeats]
     for name, curves in training.curves.items():
         curve = curves[0]
         show = percent if is_rate(name) else plain

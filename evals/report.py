@@ -39,8 +39,8 @@ def report(
 
     Args:
         source: one or more folders, each an episode store, a training run, or a folder of several such (seeds of one
-            training are averaged). With two stores of one environment, the last is compared with the first; three or
-            more are ranked.
+            training are averaged). Two stores of one environment are compared; three or more are ranked, by environment
+            if they do not all share one.
         out: output folder (default: the first source, or its parent if it is named ``episodes``).
         title: heading of the report (default: made from environments and policies).
 

@@ -45,7 +45,7 @@ def print_summary(summary: Summary, console: Console | None = None, *, report: P
     if report is not None:
         second.append("   report: ", "dim").append(str(report))
     console.print(second, soft_wrap=True)
-    for note in _notes(summary):
+    for note in (*environment_notes(summary), *summary.notes):
         console.print(Text("  ").append(f"note: {note}", "yellow"), soft_wrap=True)
     parts = [("level", summary.levels), ("split", summary.splits), ("template", summary.templates)]
     for name, strata in parts:
@@ -113,13 +113,6 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
     if summary.api is not None and summary.api.cost is not None:
         facts.append(("cost", dollars(summary.api.cost)))
     return facts
-
-
-def _notes(summary: Summary) -> list[str]:
-    notes = [*environment_notes(summary), *summary.notes]
-    if summary.cut_actions:
-        notes.append(f"{summary.cut_actions} of {summary.actions} actions ended at the token limit; raise max_tokens?")
-    return notes
 
 
 def _table(name: str, strata: tuple[Stratum, ...]) -> Table:

@@ -19,6 +19,8 @@ FAILURE_RATE = 0.05
 """Default share of the episodes in which the infrastructure may fail before results are inconclusive."""
 FEWEST_FAILURES = 3
 """Number of episodes with an infrastructure failure below which their share is ignored."""
+CUT_RATE = 0.05
+"""Share of actions cut at the token limit above which runs and evaluations warn."""
 
 
 class Outcome(StrEnum):

@@ -235,7 +235,7 @@ def test_three_runs_are_ranked_with_intervals_that_hold_together(run: Run) -> No
     assert run("report", "runs/a", "runs/b", "runs/c", "--out", "runs/story").code == 0
     markdown = Path("runs/story/report.md").read_text(encoding="utf-8")
     assert markdown.index("| c | 100.0 % |") < markdown.index("| b | "), "one table of all three"
-    assert "<h2>Ranking</h2>" in Path("runs/story/report.html").read_text(encoding="utf-8")
+    assert "<h2>Ranking on demo/GuessNumber-v0</h2>" in Path("runs/story/report.html").read_text(encoding="utf-8")
 
     ran = run("leaderboard", "runs")
     assert ran.code == 0, ran.err

@@ -17,7 +17,7 @@ def fail(name):
     left = int(pathlib.Path(name).read_text())
     pathlib.Path(name).write_text(str(left - 1))
     if left > 0:
-        raise RuntimeError("the machine is gone")
+        raise tw.errors.InfrastructureError("the machine is gone")
 
 class Flaky(tw.TurnEnv):
     def start(self, task, rng):
@@ -42,7 +42,9 @@ def evaluate(run: Callable[..., Any], tmp_path: Path) -> Evaluate:
     """Evaluate while the first ``starts`` resets and ``acts`` steps fail."""
     (tmp_path / "flaky_cli.py").write_text(FLAKY)
 
-    def call(*words: str, starts: int = 0, acts: int = 0) -> Any:
+    def call(*words: str, starts: int = 0, acts: int = 0, bug: bool = False) -> Any:
+        if bug:
+            (tmp_path / "flaky_cli.py").write_text(FLAKY.replace("tw.errors.InfrastructureError", "KeyError"))
         (tmp_path / "starts").write_text(str(starts))
         (tmp_path / "acts").write_text(str(acts))
         return run(*WORDS, "--no-report", *words)
@@ -89,3 +91,15 @@ def test_no_score_at_all_has_the_same_exit_code(evaluate: Evaluate) -> None:
     assert "none of 10 episodes is scored" in ran.err
     assert "--resume to play 10 of them again" in ran.err
     assert evaluate("--resume").code == 0
+
+
+def test_a_bug_of_the_environment_has_to_be_fixed_first(evaluate: Evaluate) -> None:
+    """To play the same bug again does not help, and a repaired file is another version: it needs --overwrite."""
+    fix = "The environment raised an error: fix its file first; then --overwrite plays everything again."
+    ran = evaluate(starts=4, bug=True)
+    assert ran.code == 3, ran.err
+    last = "If the cause is not in the file, run the same command with --resume to play 4 of them again."
+    assert ran.err.splitlines()[-1] == f"turnwise: 4 of 10 episodes have no score. {fix} {last}"
+    ran = evaluate("--overwrite", acts=10, bug=True)
+    assert "none of 10 episodes is scored (10 environment bug)" in ran.err
+    assert ran.err.endswith(f"{fix} With --resume, 10 failed after an action of the agent and stay as they are.\n")

@@ -238,6 +238,33 @@ def test_two_runs_of_one_environment_are_compared(make_episode: Make, tmp_path: 
     assert "paired by task" in page.text
 
 
+def test_several_environments_are_ranked_one_by_one(make_episode: Make, tmp_path: Path) -> None:
+    """The oldest of several evaluations against the newest is an arbitrary pair."""
+    runs = {"a1": ("a", 5), "b1": ("b", 5), "a2": ("a", 2), "b2": ("b", 1), "c1": ("c", 1), "a3": ("a", 1)}
+    for name, (env, chance) in runs.items():
+        played = [replace(e, env_id=f"demo/{env}-v0") for e in mixed(make_episode, 12, chance)]
+        store(tmp_path / name / "eval" / "episodes", played)
+    found = collect_runs([tmp_path / name for name in runs])
+    assert [each.name for each in found.evaluations] == [f"{name}/eval" for name in runs], "each has its own name"
+    assert found.comparison is None
+    ranked = {env: {run.name for run in ranking.runs} for env, ranking in found.rankings.items()}
+    assert ranked == {"demo/a-v0": {"a1/eval", "a2/eval", "a3/eval"}, "demo/b-v0": {"b1/eval", "b2/eval"}}
+    assert found.notes == ("Not compared: c1/eval is the only evaluation on demo/c-v0.",)
+    text, page = render_markdown(found), Page(render_html(found)).text
+    for words in ("Ranking on demo/a-v0", "Ranking on demo/b-v0", *found.notes):
+        assert words in text
+        assert words in page
+    assert found.to_json()["rankings"].keys() == ranked.keys()
+
+
+def test_three_evaluations_that_share_an_environment_are_one_table(make_episode: Make, tmp_path: Path) -> None:
+    for chance, name in enumerate("abc", 1):
+        store(tmp_path / name, mixed(make_episode, 12, chance))
+    found = collect_runs([tmp_path])
+    assert {env: len(ranking.runs) for env, ranking in found.rankings.items()} == {"demo/MadeUp-v0": 3}
+    assert (found.comparison, found.notes) == (None, ())
+
+
 def test_what_an_evaluation_said_of_itself_is_repeated(make_episode: Make, tmp_path: Path) -> None:
     episodes = mixed(make_episode)
     store(tmp_path / "episodes", episodes)
@@ -375,6 +402,46 @@ def test_seeds_are_averaged_and_different_trainings_are_not(tmp_path: Path) -> N
     assert [each.title for each in found.trainings] == ["loop, 2 seeds", "loop"]
     assert found.trainings[0].names == ("seed-0", "seed-1")
     assert Page(render_html(found)).harmless
+
+
+def configured(folder: Path, steps: int = 3, **config: object) -> Path:
+    folder.mkdir(parents=True)
+    lines = ({"step": s, "episodes": 8, "success": s / 10, "eval/success": s / 10} for s in range(1, steps + 1))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "config.json").write_text(json.dumps({"algorithm": "loop", "config": {"env": "demo/X-v0"} | config}))
+    return folder
+
+
+def test_a_run_that_repeats_a_seed_is_named_and_left_out(tmp_path: Path) -> None:
+    """Two runs with one seed count as one seed: their interval would have no width, and would claim certainty."""
+    configured(tmp_path / "again", seed=0, out="runs/again", steps=2)
+    configured(tmp_path / "loop", seed=0, out="runs/loop")
+    found = collect_runs([tmp_path, tmp_path / "loop"])
+    (alone,) = found.trainings
+    assert (alone.title, alone.names) == ("loop", ("loop",)), "the longer one stays, and a folder counts once"
+    sentence = "Left out: again repeats seed 0 of loop, with the same settings."
+    assert alone.repeats == (sentence,)
+    assert sentence in Page(render_html(found)).text
+    assert sentence in render_markdown(found)
+    assert "One seed" in render_markdown(found)
+    configured(tmp_path / "other", seed=1)
+    (both,) = collect_runs([tmp_path]).trainings
+    assert (both.title, both.repeats) == ("loop, 2 seeds", (sentence,))
+
+
+def test_one_seed_from_two_models_is_two_trainings(tmp_path: Path) -> None:
+    for model in "ab":
+        for seed in range(2):
+            configured(tmp_path / f"{model}{seed}", seed=seed, model=model)
+    names = {each.names for each in collect_runs([tmp_path]).trainings}
+    assert names == {("a0", "a1"), ("b0", "b1")}
+    assert not any(each.repeats for each in collect_runs([tmp_path]).trainings)
+
+
+def test_seeds_may_start_from_models_of_their_own(tmp_path: Path) -> None:
+    for seed in range(3):
+        configured(tmp_path / f"seed-{seed}", seed=seed, model=f"runs/bc-{seed}/model")
+    assert [each.title for each in collect_runs([tmp_path]).trainings] == ["loop, 3 seeds"]
 
 
 @pytest.mark.slow

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...agents.agent import Agent
-from ...agents.chat import ChatAgent
 from ...errors import InfrastructureError, ProgramFailedError, PromptTooLongError, UsageError
 from ...rollouts.episode import Episode, Outcome
-
-UNREAD = 0.25
-"""Share of unknown tokens in first prompts above which the model must be made for another environment."""
+from ...rollouts.unread import unread
 
 
 def refuse_hopeless(episodes: Sequence[Episode], agent: Agent) -> None:
@@ -38,18 +35,5 @@ def refuse_hopeless(episodes: Sequence[Episode], agent: Agent) -> None:
         raise InfrastructureError(
             f"none of {len(episodes)} episodes was played to an end: {episodes[0].error}; fix that, then resume the run"
         )
-    if isinstance(agent, ChatAgent):
-        _refuse_unread(episodes, agent)
-
-
-def _refuse_unread(episodes: Sequence[Episode], agent: ChatAgent) -> None:
-    unknown = agent.template.tokenizer.unk_token_id
-    read = [token for episode in episodes if episode.turns for token in episode.turns[0].prompt_ids]
-    if unknown is None or not read:
-        return
-    share = read.count(unknown) / len(read)
-    if share > UNREAD:
-        raise UsageError(
-            f"{share:.0%} of the tokens in the first prompts of {episodes[0].env_id} are unknown to the model's "
-            "vocabulary: it was made for another environment; name a model that was cloned on this one"
-        )
+    if problem := unread(episodes, agent):
+        raise UsageError(f"{problem}; name a model that was cloned on this one")

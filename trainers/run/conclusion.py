@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...rollouts.episode import FAILURE_RATE, FEWEST_FAILURES
+from ...rollouts.episode import CUT_RATE, FAILURE_RATE, FEWEST_FAILURES
 from ...rollouts.stats import wilson_interval
 
 Line = Mapping[str, Any]
 """One line of ``metrics.jsonl``."""
 WINDOW = 10
 """Number of steps in a row over which lost training episodes are counted, so that a long good run hides no bad part."""
-
-CUT_RATE = 0.05
-"""Share of actions cut at the token limit above which a run warns."""
 
 
 @dataclass(frozen=True, slots=True)
