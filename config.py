@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import pydantic
 
-from .config_errors import LISTED, hint, line_of, listed_once, rule_of
+from .config_errors import LISTED, hint, line_of, listed_once, rule_of, value_of
 from .errors import ConfigError
 from .renamed import Report, former_names, silent, warn, with_new_names
 
@@ -136,11 +136,7 @@ def _override(model: type[Config], data: dict[str, Any], override: str, keys: di
     key, equals, text = override.partition("=")
     if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key.strip()):
         raise ConfigError(f"override {override!r} must have the form key=value or table.key=value")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    path, value = _new_key(model, key.strip(), value)
+    path, value = _new_key(model, key.strip(), value_of(text))
     if (before := keys.setdefault(path, key.strip())) != key.strip():
         raise ConfigError(f"{before} and {key.strip()} are two names of one setting: write only {'.'.join(path)}")
     *tables, last = path

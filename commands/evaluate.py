@@ -11,6 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ..config import load_config
+from ..config_errors import contradiction
 from ..config_help import describe
 from ..envs.harbor.address import is_harbor
 from ..envs.named import environment
@@ -36,7 +37,14 @@ def _list_settings(wanted: bool) -> None:
 
 
 ONCE_MORE = "Finished episodes are kept: run the same command with --resume to play the rest."
-
+FLAGS = {
+    "n": "-n",
+    "splits": "--split",
+    "levels": "--level",
+    "program.command": "--program",
+    "api.max_cost": "--max-cost",
+}
+"""Options that do not have the name of their setting."""
 
 Words = Annotated[
     list[str] | None,
@@ -203,15 +211,18 @@ def play_again(store: Path) -> str:
 
 
 def read(words: list[str], options: Mapping[str, object], config: Path | None) -> ServedEvalConfig:
-    """Return the settings: the file's, overridden by the options, then by ``key=value`` words.
+    """Return the settings: the file's, overridden by the options and by ``key=value`` words.
 
     Raises:
-        UsageError: no environment or no policy is named, or a setting is wrong.
+        UsageError: no environment or no policy is named, a setting is wrong, or has two values.
     """
     names = [word for word in words if "=" not in word]
     if len(names) > 1:
         raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
-    overrides = [f"{key}={value}" for key, value in options.items() if value is not None]
+    given = [(f"{_flag(key)} {value}", f"{key}={value}") for key, value in options.items() if value is not None]
+    if said := contradiction([*given, *((word, word if "=" in word else f"env={word}") for word in words)]):
+        raise UsageError(said)
+    overrides = [override for _, override in given]
     overrides += [f"env={environment(names[0])}"] if names else []
     overrides += [word for word in words if "=" in word]
     if config is None and not any(word.startswith("env=") for word in overrides):
@@ -223,6 +234,11 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
             "or a model behind a chat API: openai:MODEL, anthropic:MODEL, chat:URL#MODEL"
         )
     return settings.model_copy(update={"env": environment(settings.env)})
+
+
+def _flag(setting: str) -> str:
+    """Return the option of ``turnwise eval`` that sets a setting."""
+    return FLAGS.get(setting, f"--{setting.rpartition('.')[2]}")
 
 
 def sees_to(env: str, sandbox: str | None) -> None:

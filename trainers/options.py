@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config import load_config
+from ..config_errors import contradiction, value_of
 from ..errors import ConfigError, ModelError, UsageError
 from .registry import ALGORITHMS, Entry
 
@@ -39,9 +40,14 @@ def arguments(
 
     Raises:
         ConfigError: There is no such configuration or run.
-        UsageError: Several words name an environment, or one is empty.
+        UsageError: Several words name an environment, one is empty, or a setting has two values.
     """
-    overrides = [*settled(words), *([f"out={out}"] if out else [])]
+    overrides = settled(words)
+    options = {f"--out {out}": f"out={out}"} if out else {}
+    options |= {"--resume": "resume=true"} if resume else {}
+    if said := contradiction([*options.items(), *zip(words, overrides, strict=True)]):
+        raise UsageError(said)
+    overrides += [f"out={out}"] if out else []
     file = located(config) if config else None
     if resume and file is None and (folder := overridden(overrides, "out")) is not None:
         file = of_run(Path(folder))
@@ -99,10 +105,7 @@ def overridden(overrides: Sequence[str], key: str) -> str | None:
     given = [text.strip() for name, _, text in (word.partition("=") for word in overrides) if name.strip() == key]
     if not given:
         return None
-    try:
-        value = tomllib.loads(f"value = {given[-1]}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = given[-1]
+    value = value_of(given[-1])
     return value if isinstance(value, str) else given[-1]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.errors import UsageError
+from turnwise.errors import ConfigError, UsageError
+from turnwise.trainers.options import arguments, configured
 
 Run = Callable[..., Any]
 
@@ -59,6 +60,35 @@ Run = Callable[..., Any]
 )
 def test_bad_input_is_one_line(run: Run, words: Sequence[str], said: Sequence[str]) -> None:
     run(*words).refused(*said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("eval guess.py --policy oracle policy=random", "--policy oracle contradicts policy=random; set one of them"),
+        ("eval guess.py env=turnwise/Maze-v0 -p oracle", "guess.py contradicts env=turnwise/Maze-v0; set one of"),
+        ("eval guess.py -p oracle -n 5 n=7", "-n 5 contradicts n=7"),
+        ("eval guess.py -p oracle n=3 n=4", "n=3 contradicts n=4"),
+        ("eval guess.py -p oracle --level 1,2 levels=[1,3]", "--level 1,2 contradicts levels=[1,3]"),
+        ("train bc guess.py env=turnwise/Maze-v0", "guess.py contradicts env=turnwise/Maze-v0"),
+        ("train bc guess.py out=runs/a --out runs/b", "--out runs/b contradicts out=runs/a"),
+        ("train bc guess.py steps=1 steps=2", "steps=1 contradicts steps=2"),
+        ("train bc --out runs/a --resume resume=false", "--resume contradicts resume=false"),
+    ],
+)
+def test_a_setting_with_two_values_is_refused(run: Run, words: str, said: str) -> None:
+    run(*words.split()).refused(said)
+
+
+def test_a_setting_may_be_given_twice_with_one_value_and_a_word_overrides_a_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "random"\nn = 2\nsplits = ["train"]\n')
+    twice = "--policy oracle policy='oracle' -n 1 n=1 --split dev,test_iid splits=['dev','test_iid'] guess.py"
+    words = (*twice.split(), "env=guess.py", "--out", "runs/one", "--no-report", "--json")
+    ran = run("eval", "--config", "two.toml", *words)
+    assert ran.code == 0, ran.err
+    assert '"episodes": 1' in ran.out
+    with pytest.raises(ConfigError, match="'steps'"):
+        configured("bc", *arguments(["guess.py", "steps=0", "steps=0.0", "out=runs/a"], out="runs/a"))
 
 
 @pytest.mark.parametrize("words", [("eval",), ("train", "loop")], ids=" ".join)
