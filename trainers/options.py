@@ -10,11 +10,11 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import load_config
+from ..config import Config, load_config
 from ..config_errors import contradiction, value_of
 from ..errors import ConfigError, ModelError, UsageError
 from .registry import ALGORITHMS, Entry
@@ -28,15 +28,21 @@ SHIPPED = Path(__file__).resolve().parent.parent / "configs"
 
 
 def arguments(
-    words: Sequence[str], *, config: str | None = None, out: Path | str | None = None, resume: bool = False
+    words: Sequence[str],
+    *,
+    config_type: Callable[[], type[Config]],
+    config: str | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
 ) -> tuple[Path | None, list[str]]:
     """Return the file of settings, if there is one, and the overrides that a command line asks for.
 
     Args:
         words: an environment and ``key=value`` words.
+        config_type: Return the class of the settings. It is called only for a run to resume without a folder.
         config: ``--config``: a file, or the name of a shipped one.
         out: ``--out``.
-        resume: ``--resume``; without ``config``, the settings are those of the run in ``out``.
+        resume: ``--resume``; without ``config``, the settings are those of the run in ``out``, or in its default.
 
     Raises:
         ConfigError: There is no such configuration or run.
@@ -49,7 +55,10 @@ def arguments(
         raise UsageError(said)
     overrides += [f"out={out}"] if out else []
     file = located(config) if config else None
-    if resume and file is None and (folder := overridden(overrides, "out")) is not None:
+    if resume and file is None:
+        if (folder := overridden(overrides, "out")) is None:
+            folder = config_type().model_fields["out"].default
+            overrides.append(f"out={folder}")
         file = of_run(Path(folder))
     return file, [*overrides, *(["resume=true"] if resume else [])]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from turnwise.config import Config
 from turnwise.errors import ConfigError, UsageError
 from turnwise.trainers.options import arguments, configured
 
@@ -88,7 +89,9 @@ def test_a_setting_may_be_given_twice_with_one_value_and_a_word_overrides_a_file
     assert ran.code == 0, ran.err
     assert '"episodes": 1' in ran.out
     with pytest.raises(ConfigError, match="'steps'"):
-        configured("bc", *arguments(["guess.py", "steps=0", "steps=0.0", "out=runs/a"], out="runs/a"))
+        configured(
+            "bc", *arguments(["guess.py", "steps=0", "steps=0.0", "out=runs/a"], config_type=lambda: Config, out="runs/a")
+        )
 
 
 @pytest.mark.parametrize("words", [("eval",), ("train", "loop")], ids=" ".join)
