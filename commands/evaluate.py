@@ -14,7 +14,7 @@ from ..config import load_config
 from ..config_errors import contradiction
 from ..config_help import describe
 from ..envs.harbor.address import is_harbor
-from ..envs.named import environment
+from ..envs.named import environment, refuse_several
 from ..envs.registry import make
 from ..errors import NothingScoredError, UsageError
 from ..evals.evaluation import run_evaluation
@@ -217,8 +217,7 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
         UsageError: no environment or no policy is named, a setting is wrong, or has two values.
     """
     names = [word for word in words if "=" not in word]
-    if len(names) > 1:
-        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
+    refuse_several(names, already=any(word.startswith("env=") for word in words))
     given = [(f"{_flag(key)} {value}", f"{key}={value}") for key, value in options.items() if value is not None]
     if said := contradiction([*given, *((word, word if "=" in word else f"env={word}") for word in words)]):
         raise UsageError(said)

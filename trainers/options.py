@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Config, load_config
 from ..config_errors import contradiction, value_of
+from ..envs.named import refuse_several
 from ..errors import ConfigError, ModelError, UsageError
 from .registry import ALGORITHMS, Entry
 
@@ -93,13 +94,12 @@ def settled(words: Sequence[str]) -> list[str]:
     """Return the words as overrides; a word without ``=`` names the environment.
 
     Raises:
-        UsageError: several words have no ``=``, or a word is empty.
+        UsageError: several words name an environment, one is no setting and no environment, or one is empty.
     """
     if not all(words):
         raise UsageError("an argument is empty; is a shell variable unset?")
     names = [word for word in words if not _sets(word)]
-    if len(names) > 1:
-        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
+    refuse_several(names, already=any(word.startswith("env=") for word in words))
     return [word if _sets(word) else f"env={word}" for word in words]
 
 

@@ -24,6 +24,10 @@ Run = Callable[..., Any]
         (("eval", "-p", "oracle"), ("name an environment",)),
         (("eval", "guess.py"), ("choose a policy with --policy", "--policy")),
         (("eval", "guess.py", "turnwise/Maze-v0", "-p", "oracle"), ("give one environment at a time",)),
+        (("eval", "guess.py", "n", "10"), ("'n' and '10' are not environments; write settings as n=10",)),
+        (("train", "bc", "env=guess.py", "steps", "10"), ("'steps' and '10' are not environments", "as steps=10")),
+        (("train", "bc", "guess.py", "optimizer.lr", "0.1"), ("write settings as optimizer.lr=0.1",)),
+        (("train", "bc", "env=guess.py", "steps"), ("'steps' is not an environment; write settings as steps=VALUE",)),
         (("eval", "guess.py", "-p", "nobody"), ("there is no policy 'nobody'", "oracle, random")),
         (("eval", "guess.py", "-p", "runs/nowhere/model"), ("runs/nowhere/model",)),
         (("eval", "guess.py", "-p", "oracle", "-n", "0"), ("'n'", "greater than or equal to 1")),
@@ -90,7 +94,8 @@ def test_a_setting_may_be_given_twice_with_one_value_and_a_word_overrides_a_file
     assert '"episodes": 1' in ran.out
     with pytest.raises(ConfigError, match="'steps'"):
         configured(
-            "bc", *arguments(["guess.py", "steps=0", "steps=0.0", "out=runs/a"], config_type=lambda: Config, out="runs/a")
+            "bc",
+            *arguments(["guess.py", "steps=0", "steps=0.0", "out=runs/a"], config_type=lambda: Config, out="runs/a"),
         )
 
 
