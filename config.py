@@ -29,6 +29,8 @@ class Config(pydantic.BaseModel):
     """New names of settings by their former ones, which work for one release with a ``DeprecationWarning``."""
     renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = {}
     """New values by their former ones, for settings by their new names."""
+    cures: ClassVar[Mapping[str, str]] = {}
+    """What to do about a key that is not a setting, or that is missing, by key; for messages."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -201,6 +203,9 @@ def _explain(model: type[Config], problem: Any, path: Path | str | None, source:
     over = any(key == word or key.startswith(f"{word}.") for word in typed)
     line = None if over or path is None else line_of(source, location)
     where = f"{path}, line {line}: " if line else ""
+    cure = f": {model.cures[key]}" if key in model.cures else ""
+    if kind == "extra_forbidden" and cure:
+        return f"{where}there is no setting {key!r}{cure}"
     if kind == "extra_forbidden":
         return f"{where}there is no setting {key!r}{_in_tables(key, holders) or _near(key, holders)}"
     if kind == "union_tag_invalid":

@@ -59,6 +59,7 @@ Run = Callable[..., Any]
         (("data", "turnwise/Maze-v0", "--skills", "all"), ("a skill must be a number",)),
         (("eval", "guess.py", "-p", "oracle", "--level", ","), ("'levels'", "the list is empty")),
         (("eval", "guess.py", "-p", "oracle", "grup_size=2"), ("did you mean 'group_size'?",)),
+        (("eval", "guess.py", "-p", "oracle", "out=runs/a"), ("no setting 'out': name the folder with --out",)),
         (("new", "json"), ("the name 'json' belongs to a module",)),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
@@ -108,6 +109,12 @@ def test_malformed_toml_names_its_line(run: Run, tmp_path: Path, words: Sequence
 def test_a_wrong_value_in_toml_names_its_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nn = "many"\n')
     run("eval", "--config", "wrong.toml").refused("wrong.toml, line 3", "'n'", "many")
+
+
+def test_a_file_of_an_evaluation_does_not_set_its_folder(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "out.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nout = "runs/a"\n')
+    ran = run("eval", "--config", "out.toml")
+    ran.refused("out.toml, line 3: there is no setting 'out': name the folder with --out")
 
 
 def test_a_word_over_the_file_is_not_blamed_on_the_file(run: Run, tmp_path: Path) -> None:
