@@ -218,7 +218,7 @@ def _explain(model: type[Config], problem: Any, path: Path | str | None, source:
     if kind == "missing" and entry:
         return f"{where}setting {key!r} must have more entries; got {problem['input']!r}"
     if kind in ("missing", "union_tag_not_found"):
-        return f"{where}setting {key!r} is missing"
+        return f"{where}setting {key!r} is missing{cure}"
     said = problem["msg"].removeprefix("Value error, ")
     if not location:  # several settings contradict each other
         return f"{path}: {said}" if path is not None else str(said)

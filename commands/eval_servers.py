@@ -39,6 +39,7 @@ class ServedEvalConfig(EvalConfig):
     """Settings of an evaluation that may start servers."""
 
     cures: ClassVar[Mapping[str, str]] = {
+        "env": "name an environment's id (`turnwise envs` lists them) or file, as env=my_env.py",
         "out": "name the folder with --out",
         "resume": "resume with --resume",
         "overwrite": "replace a run with --overwrite",

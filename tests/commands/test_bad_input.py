@@ -48,7 +48,11 @@ Run = Callable[..., Any]
         (("train", "loop", "--config", "nothing-like-it"), ("there is no configuration 'nothing-like-it'",)),
         (("train", "loop", "--config", "loop-mase"), ("did you mean 'loop-maze'",)),
         (("train", "loop", "env=turnwise/Mazze-v0", "model=m"), ("Did you mean turnwise/Maze-v0",)),
-        (("train", "loop", "env=turnwise/Maze-v0"), ("setting 'model' is missing",)),
+        (
+            ("train", "loop", "env=turnwise/Maze-v0"),
+            ("'model' is missing: clone one with `turnwise train bc env=ENV`",),
+        ),
+        (("train", "loop", "model=m"), ("'env' is missing: name an environment's id (`turnwise envs` lists them) or",)),
         (("train", "loop", "env=turnwise/Maze-v0", "model=runs/nowhere"), ("runs/nowhere",)),
         (("train", "bc", "env=turnwise/Maze-v0", "steps=0"), ("'steps'",)),
         (("train", "bc", "env=turnwise/Maze-v0", "optimizer.speed=1"), ("optimizer.speed",)),
@@ -113,8 +117,14 @@ def test_a_wrong_value_in_toml_names_its_line(run: Run, tmp_path: Path) -> None:
 
 def test_a_file_of_an_evaluation_does_not_set_its_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nout = "runs/a"\n')
-    ran = run("eval", "--config", "out.toml")
-    ran.refused("out.toml, line 3: there is no setting 'out': name the folder with --out")
+    run("eval", "--config", "out.toml").refused(
+        "out.toml, line 3: there is no setting 'out': name the folder with --out"
+    )
+
+
+def test_a_file_of_an_evaluation_names_an_environment(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "none.toml").write_text('policy = "oracle"\n')
+    run("eval", "--config", "none.toml").refused("setting 'env' is missing: name an environment's id")
 
 
 def test_a_word_over_the_file_is_not_blamed_on_the_file(run: Run, tmp_path: Path) -> None:
