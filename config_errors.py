@@ -86,6 +86,15 @@ def listed_once(said: Sequence[str]) -> Iterator[str]:
         seen.add(known)
 
 
+def malformed(source: str, error: tomllib.TOMLDecodeError) -> str:
+    """Return what is wrong with a TOML file; of a key that is set twice, its name."""
+    at = re.fullmatch(r"Cannot overwrite a value \(at (?:line (\d+), column \d+|end of document)\)", str(error))
+    lines = source.splitlines()
+    number = int(at[1] or len(lines)) if at else 0
+    key = re.match(r"\s*([^=\[\]#]+?)\s*=", lines[number - 1]) if 0 < number <= len(lines) else None
+    return f"line {number}: {key[1]} is set twice" if key else str(error)
+
+
 def line_of(source: str, location: tuple[Any, ...]) -> int | None:
     """Find the line of a key by walking through the tables; approximate, for error messages."""
     *tables, last = [step for step in location if isinstance(step, str)] or [""]

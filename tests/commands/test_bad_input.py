@@ -115,6 +115,35 @@ def test_a_wrong_value_in_toml_names_its_line(run: Run, tmp_path: Path) -> None:
     run("eval", "--config", "wrong.toml").refused("wrong.toml, line 3", "'n'", "many")
 
 
+def test_the_mistakes_of_a_file_are_listed_in_its_order(run: Run, tmp_path: Path) -> None:
+    settings = 'env = "turnwise/Maze-v0"\nmodel = "m"\ntasks_per_step = "many"\ngroup_sise = 2\n'
+    (tmp_path / "three.toml").write_text(f'{settings}[eval]\nsteps = 2\n[optimizer]\nlr = "big"\n')
+    ran = run("train", "loop", "--config", "three.toml", "seed=-1")
+    ran.refused(lines=5)
+    assert ran.err.splitlines() == [
+        "turnwise: three.toml, line 3: setting 'tasks_per_step' must be an integer; got 'many'",
+        "turnwise: three.toml, line 4: there is no setting 'group_sise'; did you mean 'group_size'?",
+        "turnwise: three.toml, line 6: there is no setting 'eval.steps'; 'steps' belongs above the first [table]",
+        "turnwise: three.toml, line 8: setting 'optimizer.lr' must be a number; got 'big'",
+        "turnwise: setting 'seed' must be greater than or equal to 0; got -1",
+    ]
+    run("train", "loop", "model=m", "env=guess.py", "eval.steps=2").refused("'eval.steps'; did you mean 'steps'?")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("n = 1\nseed = 2\nn = 3\n", "line 3: n is set twice"),
+        ('n = 1\n"n" = 3', 'line 2: "n" is set twice'),
+        ("[agent]\n[agent]\n", "Cannot declare ('agent',) twice (at line 2"),
+        ("n = 1\n[n]\n", "Cannot overwrite a value (at line 2"),
+    ],
+)
+def test_a_key_that_is_set_twice_is_named(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "twice.toml").write_text(text)
+    run("eval", "--config", "twice.toml").refused(f"twice.toml is not valid TOML: {said}")
+
+
 def test_a_file_of_an_evaluation_does_not_set_its_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nout = "runs/a"\n')
     run("eval", "--config", "out.toml").refused(
@@ -137,7 +166,7 @@ def test_a_word_over_the_file_is_not_blamed_on_the_file(run: Run, tmp_path: Path
 def test_what_settings_there_are_is_listed_once(run: Run, tmp_path: Path) -> None:
     (tmp_path / "odd.toml").write_text('env = "turnwise/Maze-v0"\nzzz = 1\nyyy = 2\n')
     ran = run("eval", "--config", "odd.toml")
-    ran.refused("odd.toml, line 2", "'zzz'", "odd.toml, line 3", "'yyy'")
+    ran.refused("odd.toml, line 2", "'zzz'", "odd.toml, line 3", "'yyy'", lines=2)
     assert ran.err.count("choose from") == 1, ran.err
 
 
