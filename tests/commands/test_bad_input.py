@@ -64,6 +64,7 @@ Run = Callable[..., Any]
         (("eval", "guess.py", "-p", "oracle", "--level", ","), ("'levels'", "the list is empty")),
         (("eval", "guess.py", "-p", "oracle", "grup_size=2"), ("did you mean 'group_size'?",)),
         (("eval", "guess.py", "-p", "oracle", "out=runs/a"), ("no setting 'out': name the folder with --out",)),
+        (("train", "bc", "env=guess.py", "demonstrations.skills=[1.5]"), ("demonstrations.skills [1.5] must be",)),
         (("new", "json"), ("the name 'json' belongs to a module",)),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
