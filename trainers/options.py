@@ -94,7 +94,7 @@ def settled(words: Sequence[str]) -> list[str]:
     """Return the words as overrides; a word without ``=`` names the environment.
 
     Raises:
-        UsageError: several words name an environment, one is no setting and no environment, or one is empty.
+        UsageError: several words name an environment, a setting lacks its ``=``, or a word is empty.
     """
     if not all(words):
         raise UsageError("an argument is empty; is a shell variable unset?")

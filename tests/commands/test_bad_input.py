@@ -65,6 +65,10 @@ Run = Callable[..., Any]
         (("eval", "guess.py", "-p", "oracle", "grup_size=2"), ("did you mean 'group_size'?",)),
         (("eval", "guess.py", "-p", "oracle", "out=runs/a"), ("no setting 'out': name the folder with --out",)),
         (("train", "bc", "env=guess.py", "demonstrations.skills=[1.5]"), ("demonstrations.skills [1.5] must be",)),
+        (
+            ("eval", "guess.py", "-p", "oracle", "env_kwargs.max_turns=three"),
+            ("demo/GuessNumber-v0: the argument 'max_turns' must be an integer; got 'three'",),
+        ),
         (("new", "json"), ("the name 'json' belongs to a module",)),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
