@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from .commands.terminal import INCONCLUSIVE, INTERRUPTED, complain
-from .errors import NothingScoredError, TurnwiseError, UsageError
+from .errors import ConfigError, NothingScoredError, TurnwiseError, UsageError
 from .logs import FORMATS, LEVELS, log_to_stderr
 
 COMMANDS: dict[str, str] = {
@@ -132,8 +132,8 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; always ends in ``SystemExit``.
 
-    A Turnwise error becomes one line on standard error, with exit code 2 if the user's input is wrong and 1 otherwise.
-    Any other exception keeps its traceback, since it is a defect worth reporting.
+    A Turnwise error becomes one line on standard error, or one for each wrong setting, with exit code 2 if the user's
+    input is wrong and 1 otherwise. Any other exception keeps its traceback, since it is a defect worth reporting.
 
     Args:
         arguments: words after ``turnwise``; by default those of the process.
@@ -153,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except TurnwiseError as error:
         if debug:
             raise
-        complain(_named_option(error, words) + str(error))
+        text = _named_option(error, words) + str(error)
+        for line in text.splitlines() if isinstance(error, ConfigError) else [text]:
+            complain(line)
         code = INCONCLUSIVE if isinstance(error, NothingScoredError) else 2 if isinstance(error, UsageError) else 1
         sys.exit(code)
     except OSError as error:

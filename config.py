@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import pydantic
 
-from .config_errors import LISTED, hint, line_of, listed_once, rule_of
+from .config_errors import LISTED, hint, line_of, listed_once, malformed, rule_of, value_of
 from .errors import ConfigError
 from .renamed import Report, former_names, silent, warn, with_new_names
 
@@ -29,6 +30,8 @@ class Config(pydantic.BaseModel):
     """New names of settings by their former ones, which work for one release with a ``DeprecationWarning``."""
     renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = {}
     """New values by their former ones, for settings by their new names."""
+    cures: ClassVar[Mapping[str, str]] = {}
+    """What to do about a key that is not a setting, or that is missing, by key; for messages."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -74,10 +77,10 @@ def load_config(
     except pydantic.ValidationError as error:
         typed = {".".join(key) for key in keys} | {*settings}
         problems = error.errors(include_url=False)
-        said = [_explain(model, p, path, source, typed) for p in problems]
+        said = sorted((_explain(model, p, path, source, typed) for p in problems), key=lambda each: each[0])
         wrong = {str(p["loc"][0]) if p["loc"] else "" for p in problems}
         option = wrong.pop().removesuffix("s") if len(wrong) == 1 else ""  # --split sets ``splits``
-        raise ConfigError("; ".join(listed_once(said)), option=option) from None
+        raise ConfigError("\n".join(listed_once([text for _, text in said])), option=option) from None
 
 
 def _parsed(model: type[Config], path: Path, source: str) -> dict[str, Any]:
@@ -91,7 +94,7 @@ def _parsed(model: type[Config], path: Path, source: str) -> dict[str, Any]:
         try:
             return _with_new_names(model, tomllib.loads(source), report, f"{path}: ")
         except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+            raise ConfigError(f"{path} is not valid TOML: {malformed(source, error)}") from None
     try:
         data = json.loads(source)
     except ValueError as error:
@@ -136,11 +139,7 @@ def _override(model: type[Config], data: dict[str, Any], override: str, keys: di
     key, equals, text = override.partition("=")
     if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key.strip()):
         raise ConfigError(f"override {override!r} must have the form key=value or table.key=value")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    path, value = _new_key(model, key.strip(), value)
+    path, value = _new_key(model, key.strip(), value_of(text))
     if (before := keys.setdefault(path, key.strip())) != key.strip():
         raise ConfigError(f"{before} and {key.strip()} are two names of one setting: write only {'.'.join(path)}")
     *tables, last = path
@@ -194,40 +193,59 @@ def _kinds(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _explain(model: type[Config], problem: Any, path: Path | str | None, source: str, typed: Collection[str]) -> str:
-    """Return one problem in words, with the line of the file unless an override replaced the value."""
+def _explain(
+    model: type[Config], problem: Any, path: Path | str | None, source: str, typed: Collection[str]
+) -> tuple[float, str]:
+    """Return one problem in words, after its line of the file; the line is infinite if an override set the value."""
     location, holders = _walk(model, problem["loc"])
-    kind, context = problem["type"], problem.get("ctx", {})
-    if kind.startswith("union_tag"):  # reported for the table, but about the setting that names its kind
-        location = (*location, context["discriminator"].strip("'"))
-    named = location[:-1] if location and isinstance(location[-1], int) else location  # an item of a list
+    if problem["type"].startswith("union_tag"):  # reported for the table, but about the setting that names its kind
+        location = (*location, problem["ctx"]["discriminator"].strip("'"))
+    if not location:  # several settings contradict each other
+        said = problem["msg"].removeprefix("Value error, ")
+        return math.inf, f"{path}: {said}" if path is not None else str(said)
+    named = location[:-1] if isinstance(location[-1], int) else location  # an item of a list
     key = ".".join(str(step) for step in named)
     over = any(key == word or key.startswith(f"{word}.") for word in typed)
     line = None if over or path is None else line_of(source, location)
-    where = f"{path}, line {line}: " if line else ""
+    text = _sentence(model, problem, key, holders, entry=named != location, file=line is not None)
+    return (line, f"{path}, line {line}: {text}") if line else (math.inf, text)
+
+
+def _sentence(
+    model: type[Config], problem: Any, key: str, holders: Sequence[type[Config]], *, entry: bool, file: bool
+) -> str:
+    """Return what is wrong with the setting ``key``, or with an entry of it; ``file`` if a file has it."""
+    kind, context = problem["type"], problem.get("ctx", {})
+    cure = f": {model.cures[key]}" if key in model.cures else ""
     if kind == "extra_forbidden":
-        return f"{where}there is no setting {key!r}{_in_tables(key, holders) or _near(key, holders)}"
+        better = cure or _in_tables(key, holders) or _above(model, key, file=file) or _near(key, holders)
+        return f"there is no setting {key!r}{better}"
     if kind == "union_tag_invalid":
         known = re.findall(r"'([^']*)'", context["expected_tags"])
-        return f"{where}setting {key!r} cannot be {context['tag']!r}{hint(context['tag'], known)}"
+        return f"setting {key!r} cannot be {context['tag']!r}{hint(context['tag'], known)}"
     if kind in ("enum", "literal_error") and isinstance(problem["input"], str):
         known = re.findall(r"'([^']*)'", context["expected"])
-        return f"{where}setting {key!r} cannot be {problem['input']!r}{hint(problem['input'], known)}"
-    entry = named != location
+        return f"setting {key!r} cannot be {problem['input']!r}{hint(problem['input'], known)}"
     if kind == "missing" and entry:
-        return f"{where}setting {key!r} must have more entries; got {problem['input']!r}"
+        return f"setting {key!r} must have more entries; got {problem['input']!r}"
     if kind in ("missing", "union_tag_not_found"):
-        return f"{where}setting {key!r} is missing"
+        return f"setting {key!r} is missing{cure}"
     said = problem["msg"].removeprefix("Value error, ")
-    if not location:  # several settings contradict each other
-        return f"{path}: {said}" if path is not None else str(said)
     what = f"each entry of {key!r}" if entry else f"setting {key!r}"
     if kind in ("model_type", "model_attributes_type"):
         rule = " must be a table of settings" if entry else f" is a table of settings{_first_of(key, holders)}"
     else:
         rule = rule_of(kind, said, context)
     got = "" if "; got " in rule else f"; got {problem['input']!r}"
-    return f"{where}{what}{rule}{got}"
+    return f"{what}{rule}{got}"
+
+
+def _above(model: type[Config], key: str, *, file: bool) -> str:
+    """Suggest the setting of this name outside all tables: ``steps`` for ``eval.steps``."""
+    table, _, name = key.rpartition(".")
+    if not table or name not in model.model_fields:
+        return ""
+    return f"; {name!r} belongs above the first [table]" if file else f"; did you mean {name!r}?"
 
 
 def _first_of(key: str, holders: Iterable[type[Config]]) -> str:

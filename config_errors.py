@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 LISTED = "; choose from "
@@ -19,6 +20,43 @@ TYPES = {
     "string": "text",
 }
 """Words for the type of a setting, by pydantic's name of it."""
+
+
+def value_of(text: str) -> Any:
+    """Return the value of an override: TOML's, or the text if it is not a value of TOML."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def contradiction(given: Iterable[tuple[str, str]]) -> str | None:
+    """Return a sentence about the first setting that a command line sets to two values, or None.
+
+    Args:
+        given: each option and word as the user wrote it, and the override that it means.
+    """
+    before: dict[str, tuple[str, list[Any]]] = {}
+    for written, override in given:
+        key, _, text = override.partition("=")
+        first, value = before.setdefault(key.strip(), (written, _comparable(text)))
+        if value != _comparable(text):
+            return f"{first} contradicts {written}; set one of them"
+    return None
+
+
+def _comparable(text: str) -> list[Any]:
+    """Return the items of a value, in which 1 is the number 1.0, and ``1,2`` is the list ``[1, 2]``."""
+    value = value_of(text)
+    items = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else [value]
+    return [_number(item.strip() if isinstance(item, str) else item) for item in items]
+
+
+def _number(item: Any) -> Any:
+    try:
+        return item if isinstance(item, bool) else float(item)
+    except (TypeError, ValueError):
+        return item
 
 
 def rule_of(kind: str, said: str, context: Mapping[str, Any]) -> str:
@@ -46,6 +84,15 @@ def listed_once(said: Sequence[str]) -> Iterator[str]:
         head, _, known = text.partition(LISTED)
         yield head if known and known in seen else text
         seen.add(known)
+
+
+def malformed(source: str, error: tomllib.TOMLDecodeError) -> str:
+    """Return what is wrong with a TOML file; of a key that is set twice, its name."""
+    at = re.fullmatch(r"Cannot overwrite a value \(at (?:line (\d+), column \d+|end of document)\)", str(error))
+    lines = source.splitlines()
+    number = int(at[1] or len(lines)) if at else 0
+    key = re.match(r"\s*([^=\[\]#]+?)\s*=", lines[number - 1]) if 0 < number <= len(lines) else None
+    return f"line {number}: {key[1]} is set twice" if key else str(error)
 
 
 def line_of(source: str, location: tuple[Any, ...]) -> int | None:

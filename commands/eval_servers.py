@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 
@@ -37,6 +37,13 @@ class EvalServers(Config):
 
 class ServedEvalConfig(EvalConfig):
     """Settings of an evaluation that may start servers."""
+
+    cures: ClassVar[Mapping[str, str]] = {
+        "env": "name an environment's id (`turnwise envs` lists them) or file, as env=my_env.py",
+        "out": "name the folder with --out",
+        "resume": "resume with --resume",
+        "overwrite": "replace a run with --overwrite",
+    }
 
     server: EvalServers | None = None
     """Servers to start for ``policy``, the folder of a model (default: the model samples in this process)."""

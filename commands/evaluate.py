@@ -11,9 +11,10 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ..config import load_config
+from ..config_errors import contradiction
 from ..config_help import describe
 from ..envs.harbor.address import is_harbor
-from ..envs.named import environment
+from ..envs.named import environment, refuse_several
 from ..envs.registry import make
 from ..errors import NothingScoredError, UsageError
 from ..evals.evaluation import run_evaluation
@@ -37,7 +38,14 @@ def _list_settings(wanted: bool) -> None:
 
 
 ONCE_MORE = "Finished episodes are kept: run the same command with --resume to play the rest."
-
+FLAGS = {
+    "n": "-n",
+    "splits": "--split",
+    "levels": "--level",
+    "program.command": "--program",
+    "api.max_cost": "--max-cost",
+}
+"""Options that do not have the name of their setting."""
 
 Words = Annotated[
     list[str] | None,
@@ -209,15 +217,17 @@ def play_again(store: Path) -> str:
 
 
 def read(words: list[str], options: Mapping[str, object], config: Path | None) -> ServedEvalConfig:
-    """Return the settings: the file's, overridden by the options, then by ``key=value`` words.
+    """Return the settings: the file's, overridden by the options and by ``key=value`` words.
 
     Raises:
-        UsageError: no environment or no policy is named, or a setting is wrong.
+        UsageError: no environment or no policy is named, a setting is wrong, or has two values.
     """
     names = [word for word in words if "=" not in word]
-    if len(names) > 1:
-        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
-    overrides = [f"{key}={value}" for key, value in options.items() if value is not None]
+    refuse_several(names, already=any(word.startswith("env=") for word in words))
+    given = [(f"{_flag(key)} {value}", f"{key}={value}") for key, value in options.items() if value is not None]
+    if said := contradiction([*given, *((word, word if "=" in word else f"env={word}") for word in words)]):
+        raise UsageError(said)
+    overrides = [override for _, override in given]
     overrides += [f"env={environment(names[0])}"] if names else []
     overrides += [word for word in words if "=" in word]
     if config is None and not any(word.startswith("env=") for word in overrides):
@@ -229,6 +239,11 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
             "or a model behind a chat API: openai:MODEL, anthropic:MODEL, chat:URL#MODEL"
         )
     return settings.model_copy(update={"env": environment(settings.env)})
+
+
+def _flag(setting: str) -> str:
+    """Return the option of ``turnwise eval`` that sets a setting."""
+    return FLAGS.get(setting, f"--{setting.rpartition('.')[2]}")
 
 
 def sees_to(env: str, sandbox: str | None) -> None:

@@ -64,7 +64,7 @@ def pretrain(
         return
     if wrong := [word for word in words if "=" not in word]:
         raise UsageError(f"pre-training takes settings such as steps=200, but no environment; got {wrong[0]!r}")
-    file, overrides = arguments(words, config=config, out=out, resume=resume)
+    file, overrides = arguments(words, config_type=lambda: PretrainConfig, config=config, out=out, resume=resume)
     wanted = load_config(PretrainConfig, file, overrides)
     again = f"turnwise: stopped at once. To resume from the newest checkpoint in {wanted.out}, add --resume."
     hint = f"The run in {wanted.out} is complete up to here: add --resume to the same command to resume it."

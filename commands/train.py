@@ -41,9 +41,9 @@ def train(
         str | None,
         typer.Option(help="TOML file of settings, name of a configuration in Turnwise, or a run's config.json."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Output folder of the run.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder of the run (default: 'out' in --settings).")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the run in --out from its newest complete checkpoint.")
+        bool, typer.Option("--resume", help="Resume the run in the output folder from its newest complete checkpoint.")
     ] = False,
     settings: Annotated[bool, typer.Option("--settings", help="List every setting and exit.")] = False,
 ) -> None:
@@ -62,7 +62,8 @@ def train(
         turnwise train loop --config runs/first/config.json seed=1 --out runs/second
     """
     chosen = named(algorithm)
-    file, words = arguments(overrides or [], config=config, out=out, resume=resume)
+    given = overrides or []
+    file, words = arguments(given, config_type=lambda: chosen.load()[0], config=config, out=out, resume=resume)
     if (wanted_env := named_environment(file, words)) is not None:
         environment(wanted_env)  # before torch is imported, which takes seconds
     config_type, run = chosen.load()

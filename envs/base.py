@@ -21,7 +21,7 @@ from .background import resolve
 from .contract import Contract
 from .deprecated import add_old_limits, argument_of_start, move_old_limits
 from .fork import Forks, fork_env, forked
-from .messages import Action, ActionLike, Observation, ObservationLike, bounded
+from .messages import Action, ActionLike, Observation, ObservationLike, bounded, shown
 from .required import check_required
 from .reserved import refuse_assigned, refuse_replaced
 from .spaces import ActionSpace, ObservationSpace
@@ -332,7 +332,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
 
     def _wrong(self, method: str, returned: object, cure: str) -> ContractError:
         """Return the error for a method whose result cannot be used; nothing else would name its line."""
-        what = "nothing" if returned is None else f"a {type(returned).__name__}, {returned!r:.60}"
+        what = "nothing" if returned is None else shown(returned)
         where = method_at(self, method)
         return ContractError(f"{type(self).__name__}.{method}() returned {what}; return {cure}{where}")
 

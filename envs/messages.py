@@ -16,6 +16,12 @@ MAX_DEPTH = 100
 Role = Literal["system", "user", "assistant", "tool"]
 
 
+def shown(value: object) -> str:
+    """Return the type and value of what an author returned, for messages: ``an int, 3``."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeio' else 'a'} {name}, {value!r:.60}"
+
+
 @dataclass(frozen=True, slots=True)
 class TextPart:
     """A stretch of text."""
@@ -144,7 +150,7 @@ class Action:
             return cls(content)
         if isinstance(content, ToolCall):
             return cls(tool_calls=(content,))
-        raise TypeError(f"an action must be text, a ToolCall or an Action; got {type(content).__name__}")
+        raise TypeError(f"an action must be text, a ToolCall or an Action; got {shown(content)}")
 
     @property
     def message(self) -> Message:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from traceback import extract_tb
 
@@ -48,6 +50,28 @@ def environment(text: str) -> str:
     chosen = id or brought[0]
     _places[chosen] = f"{path.resolve()}:{chosen}"
     return chosen
+
+
+def refuse_several(names: Sequence[str], *, already: bool = False) -> None:
+    """Refuse several names on a command line; a name that cannot be an environment's is meant as a setting.
+
+    Args:
+        names: the words that are not settings.
+        already: whether a setting names the environment.
+
+    Raises:
+        UsageError: there are several names, or a setting is written without ``=``.
+    """
+    if len(names) + already < 2:
+        return
+    stray = [name for name in names if not re.search(r"[/:\\]|\.py$", name) and not Path(name).is_dir()]
+    if stray:
+        what = (
+            f"{' and '.join(map(repr, stray))} {'is not an environment' if len(stray) == 1 else 'are not environments'}"
+        )
+        raise UsageError(f"{what}; write settings as {stray[0]}={stray[1] if len(stray) > 1 else 'VALUE'}")
+    if len(names) > 1:
+        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
 
 
 def place_of(id: str) -> str:

@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,6 +41,8 @@ MODULES |= {peer.extra: (peer.module,) for peer in PEERS.values() if peer.extra 
 """Modules that an extra installs, if their names differ from the extra's."""
 UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 """Pattern of Python's message about an argument that a constructor does not take."""
+NUMBERS = {"int": "an integer", "float": "a number", "bool": "true or false"}
+"""Words for types of arguments that are not texts."""
 ID = re.compile(r"^(?:[\w:.-]+/)?[\w:.-]+-v\d+$")
 
 
@@ -148,6 +150,8 @@ def make(
     except TypeError as error:
         if kwargs and (wrong := UNEXPECTED.search(str(error))):
             raise UsageError(f"{id} does not take the argument {wrong[1]!r}{_meant(entry, wrong[1])}") from None
+        if wanted := _mistyped(entry, kwargs):
+            raise UsageError(f"{id}: {wanted}") from None
         raise _failed(id, error) from error
     except ContractError as error:
         where = author_line(error)
@@ -285,13 +289,28 @@ def nearest(id: str, known: list[str]) -> list[str]:
 
 def _meant(entry: Entry, wrong: str) -> str:
     """Return the arguments that a caller may have meant, or all."""
+    known = {one.name for one in _parameters(entry) if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)}
+    near = difflib.get_close_matches(wrong, sorted(known), n=2)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; it takes {', '.join(sorted(known))}"
+
+
+def _mistyped(entry: Entry, kwargs: Mapping[str, Any]) -> str | None:
+    """Return a sentence about a text that was given for an argument that takes numbers, or None."""
+    for one in _parameters(entry):
+        value, annotation = kwargs.get(one.name), one.annotation
+        written = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+        kinds = {kind.strip() for kind in written.split("|")} - {"None"}
+        if isinstance(value, str) and len(kinds) == 1 and (rule := NUMBERS.get(kinds.pop())):
+            return f"the argument {one.name!r} must be {rule}; got {value!r}"
+    return None
+
+
+def _parameters(entry: Entry) -> list[inspect.Parameter]:
+    """Return the arguments of what creates an environment, those of the class before those of its bases."""
     creator = entry.entry_point if callable(entry.entry_point) else load_env_creator(entry.entry_point)
     signatures = [inspect.signature(kind.__init__) for kind in getattr(creator, "__mro__", ()) if kind is not object]
     signatures = signatures or [inspect.signature(creator)]
-    given = (one for each in signatures for one in each.parameters.values() if one.name != "self")
-    known = {one.name for one in given if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)}
-    near = difflib.get_close_matches(wrong, sorted(known), n=2)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; it takes {', '.join(sorted(known))}"
+    return [one for each in signatures for one in each.parameters.values() if one.name != "self"]
 
 
 def _same_class(one: Entry, other: Entry) -> bool:

@@ -10,11 +10,13 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config import load_config
+from ..config import Config, load_config
+from ..config_errors import contradiction, value_of
+from ..envs.named import refuse_several
 from ..errors import ConfigError, ModelError, UsageError
 from .registry import ALGORITHMS, Entry
 
@@ -27,23 +29,37 @@ SHIPPED = Path(__file__).resolve().parent.parent / "configs"
 
 
 def arguments(
-    words: Sequence[str], *, config: str | None = None, out: Path | str | None = None, resume: bool = False
+    words: Sequence[str],
+    *,
+    config_type: Callable[[], type[Config]],
+    config: str | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
 ) -> tuple[Path | None, list[str]]:
     """Return the file of settings, if there is one, and the overrides that a command line asks for.
 
     Args:
         words: an environment and ``key=value`` words.
+        config_type: Return the class of the settings. It is called only for a run to resume without a folder.
         config: ``--config``: a file, or the name of a shipped one.
         out: ``--out``.
-        resume: ``--resume``; without ``config``, the settings are those of the run in ``out``.
+        resume: ``--resume``; without ``config``, the settings are those of the run in ``out``, or in its default.
 
     Raises:
         ConfigError: There is no such configuration or run.
-        UsageError: Several words name an environment, or one is empty.
+        UsageError: Several words name an environment, one is empty, or a setting has two values.
     """
-    overrides = [*settled(words), *([f"out={out}"] if out else [])]
+    overrides = settled(words)
+    options = {f"--out {out}": f"out={out}"} if out else {}
+    options |= {"--resume": "resume=true"} if resume else {}
+    if said := contradiction([*options.items(), *zip(words, overrides, strict=True)]):
+        raise UsageError(said)
+    overrides += [f"out={out}"] if out else []
     file = located(config) if config else None
-    if resume and file is None and (folder := overridden(overrides, "out")) is not None:
+    if resume and file is None:
+        if (folder := overridden(overrides, "out")) is None:
+            folder = config_type().model_fields["out"].default
+            overrides.append(f"out={folder}")
         file = of_run(Path(folder))
     return file, [*overrides, *(["resume=true"] if resume else [])]
 
@@ -78,13 +94,12 @@ def settled(words: Sequence[str]) -> list[str]:
     """Return the words as overrides; a word without ``=`` names the environment.
 
     Raises:
-        UsageError: several words have no ``=``, or a word is empty.
+        UsageError: several words name an environment, a setting lacks its ``=``, or a word is empty.
     """
     if not all(words):
         raise UsageError("an argument is empty; is a shell variable unset?")
     names = [word for word in words if not _sets(word)]
-    if len(names) > 1:
-        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
+    refuse_several(names, already=any(word.startswith("env=") for word in words))
     return [word if _sets(word) else f"env={word}" for word in words]
 
 
@@ -99,10 +114,7 @@ def overridden(overrides: Sequence[str], key: str) -> str | None:
     given = [text.strip() for name, _, text in (word.partition("=") for word in overrides) if name.strip() == key]
     if not given:
         return None
-    try:
-        value = tomllib.loads(f"value = {given[-1]}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = given[-1]
+    value = value_of(given[-1])
     return value if isinstance(value, str) else given[-1]
 
 

@@ -62,7 +62,8 @@ def _trained(
     config: C | None = None
     leads = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one says how it went
     try:
-        file, words = arguments(given.words, config=given.config, out=given.out, resume=given.resume)
+        options = {"config": given.config, "out": given.out, "resume": given.resume}
+        file, words = arguments(given.words, config_type=lambda: config_type, **options)
         if file is not None and file.suffix == ".json":
             accepted = {*entries, *(entry.algorithm for entry in entries.values())}
             refuse_other_run(next(iter(entries.values())).script, file, accepted=accepted)

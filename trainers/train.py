@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ..envs.named import environment
 from ..errors import UsageError
 from ..loop_thread import refuse_running_loop
-from .options import arguments, configured
+from .options import arguments, configured, named
 from .registry import ALGORITHMS
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def train(
             raise UsageError(f"set these in {type(algorithm).__name__}, which has all settings of the run")
         return _train_configured(algorithm)
     words = [] if env is None else [environment(env)]  # before torch is imported, which takes seconds
-    file, overrides = arguments(words, config=None if config is None else str(config), out=out, resume=resume)
+    chosen = named(algorithm)
+    name = None if config is None else str(config)
+    file, overrides = arguments(words, config_type=lambda: chosen.load()[0], config=name, out=out, resume=resume)
     wanted = configured(algorithm, file, overrides, settings)
     return _train_configured(wanted)
 

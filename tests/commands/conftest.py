@@ -27,11 +27,11 @@ class Ran:
     out: str
     err: str
 
-    def refused(self, *said: str) -> None:
-        """The law of bad input: exit code 2, one line on standard error, and it says what is wrong."""
+    def refused(self, *said: str, lines: int = 1) -> None:
+        """The law of bad input: exit code 2, one line on standard error for each mistake, and it says what is wrong."""
         assert self.code == 2, f"bad input ends with 2, not {self.code}: {self.err}"
-        assert self.err.startswith("turnwise: "), self.err
-        assert len(self.err.splitlines()) == 1, f"one line, not: {self.err}"
+        assert all(line.startswith("turnwise: ") for line in self.err.splitlines()), self.err
+        assert len(self.err.splitlines()) == lines, f"{lines} line(s), not: {self.err}"
         for text in said:
             assert text in self.err, f"{text!r} should be said: {self.err}"
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from turnwise.errors import UsageError
+from turnwise.config import Config
+from turnwise.errors import ConfigError, UsageError
+from turnwise.trainers.options import arguments, configured
 
 Run = Callable[..., Any]
 
@@ -22,6 +24,10 @@ Run = Callable[..., Any]
         (("eval", "-p", "oracle"), ("name an environment",)),
         (("eval", "guess.py"), ("choose a policy with --policy", "--policy")),
         (("eval", "guess.py", "turnwise/Maze-v0", "-p", "oracle"), ("give one environment at a time",)),
+        (("eval", "guess.py", "n", "10"), ("'n' and '10' are not environments; write settings as n=10",)),
+        (("train", "bc", "env=guess.py", "steps", "10"), ("'steps' and '10' are not environments", "as steps=10")),
+        (("train", "bc", "guess.py", "optimizer.lr", "0.1"), ("write settings as optimizer.lr=0.1",)),
+        (("train", "bc", "env=guess.py", "steps"), ("'steps' is not an environment; write settings as steps=VALUE",)),
         (("eval", "guess.py", "-p", "nobody"), ("there is no policy 'nobody'", "oracle, random")),
         (("eval", "guess.py", "-p", "runs/nowhere/model"), ("runs/nowhere/model",)),
         (("eval", "guess.py", "-p", "oracle", "-n", "0"), ("'n'", "greater than or equal to 1")),
@@ -42,7 +48,11 @@ Run = Callable[..., Any]
         (("train", "loop", "--config", "nothing-like-it"), ("there is no configuration 'nothing-like-it'",)),
         (("train", "loop", "--config", "loop-mase"), ("did you mean 'loop-maze'",)),
         (("train", "loop", "env=turnwise/Mazze-v0", "model=m"), ("Did you mean turnwise/Maze-v0",)),
-        (("train", "loop", "env=turnwise/Maze-v0"), ("setting 'model' is missing",)),
+        (
+            ("train", "loop", "env=turnwise/Maze-v0"),
+            ("'model' is missing: clone one with `turnwise train bc env=ENV`",),
+        ),
+        (("train", "loop", "model=m"), ("'env' is missing: name an environment's id (`turnwise envs` lists them) or",)),
         (("train", "loop", "env=turnwise/Maze-v0", "model=runs/nowhere"), ("runs/nowhere",)),
         (("train", "bc", "env=turnwise/Maze-v0", "steps=0"), ("'steps'",)),
         (("train", "bc", "env=turnwise/Maze-v0", "optimizer.speed=1"), ("optimizer.speed",)),
@@ -53,12 +63,50 @@ Run = Callable[..., Any]
         (("data", "turnwise/Maze-v0", "--skills", "all"), ("a skill must be a number",)),
         (("eval", "guess.py", "-p", "oracle", "--level", ","), ("'levels'", "the list is empty")),
         (("eval", "guess.py", "-p", "oracle", "grup_size=2"), ("did you mean 'group_size'?",)),
+        (("eval", "guess.py", "-p", "oracle", "out=runs/a"), ("no setting 'out': name the folder with --out",)),
+        (("train", "bc", "env=guess.py", "demonstrations.skills=[1.5]"), ("demonstrations.skills [1.5] must be",)),
+        (
+            ("eval", "guess.py", "-p", "oracle", "env_kwargs.max_turns=three"),
+            ("demo/GuessNumber-v0: the argument 'max_turns' must be an integer; got 'three'",),
+        ),
         (("new", "json"), ("the name 'json' belongs to a module",)),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
 )
 def test_bad_input_is_one_line(run: Run, words: Sequence[str], said: Sequence[str]) -> None:
     run(*words).refused(*said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("eval guess.py --policy oracle policy=random", "--policy oracle contradicts policy=random; set one of them"),
+        ("eval guess.py env=turnwise/Maze-v0 -p oracle", "guess.py contradicts env=turnwise/Maze-v0; set one of"),
+        ("eval guess.py -p oracle -n 5 n=7", "-n 5 contradicts n=7"),
+        ("eval guess.py -p oracle n=3 n=4", "n=3 contradicts n=4"),
+        ("eval guess.py -p oracle --level 1,2 levels=[1,3]", "--level 1,2 contradicts levels=[1,3]"),
+        ("train bc guess.py env=turnwise/Maze-v0", "guess.py contradicts env=turnwise/Maze-v0"),
+        ("train bc guess.py out=runs/a --out runs/b", "--out runs/b contradicts out=runs/a"),
+        ("train bc guess.py steps=1 steps=2", "steps=1 contradicts steps=2"),
+        ("train bc --out runs/a --resume resume=false", "--resume contradicts resume=false"),
+    ],
+)
+def test_a_setting_with_two_values_is_refused(run: Run, words: str, said: str) -> None:
+    run(*words.split()).refused(said)
+
+
+def test_a_setting_may_be_given_twice_with_one_value_and_a_word_overrides_a_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "random"\nn = 2\nsplits = ["train"]\n')
+    twice = "--policy oracle policy='oracle' -n 1 n=1 --split dev,test_iid splits=['dev','test_iid'] guess.py"
+    words = (*twice.split(), "env=guess.py", "--out", "runs/one", "--no-report", "--json")
+    ran = run("eval", "--config", "two.toml", *words)
+    assert ran.code == 0, ran.err
+    assert '"episodes": 1' in ran.out
+    with pytest.raises(ConfigError, match="'steps'"):
+        configured(
+            "bc",
+            *arguments(["guess.py", "steps=0", "steps=0.0", "out=runs/a"], config_type=lambda: Config, out="runs/a"),
+        )
 
 
 @pytest.mark.parametrize("words", [("eval",), ("train", "loop")], ids=" ".join)
@@ -72,6 +120,47 @@ def test_a_wrong_value_in_toml_names_its_line(run: Run, tmp_path: Path) -> None:
     run("eval", "--config", "wrong.toml").refused("wrong.toml, line 3", "'n'", "many")
 
 
+def test_the_mistakes_of_a_file_are_listed_in_its_order(run: Run, tmp_path: Path) -> None:
+    settings = 'env = "turnwise/Maze-v0"\nmodel = "m"\ntasks_per_step = "many"\ngroup_sise = 2\n'
+    (tmp_path / "three.toml").write_text(f'{settings}[eval]\nsteps = 2\n[optimizer]\nlr = "big"\n')
+    ran = run("train", "loop", "--config", "three.toml", "seed=-1")
+    ran.refused(lines=5)
+    assert ran.err.splitlines() == [
+        "turnwise: three.toml, line 3: setting 'tasks_per_step' must be an integer; got 'many'",
+        "turnwise: three.toml, line 4: there is no setting 'group_sise'; did you mean 'group_size'?",
+        "turnwise: three.toml, line 6: there is no setting 'eval.steps'; 'steps' belongs above the first [table]",
+        "turnwise: three.toml, line 8: setting 'optimizer.lr' must be a number; got 'big'",
+        "turnwise: setting 'seed' must be greater than or equal to 0; got -1",
+    ]
+    run("train", "loop", "model=m", "env=guess.py", "eval.steps=2").refused("'eval.steps'; did you mean 'steps'?")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("n = 1\nseed = 2\nn = 3\n", "line 3: n is set twice"),
+        ('n = 1\n"n" = 3', 'line 2: "n" is set twice'),
+        ("[agent]\n[agent]\n", "Cannot declare ('agent',) twice (at line 2"),
+        ("n = 1\n[n]\n", "Cannot overwrite a value (at line 2"),
+    ],
+)
+def test_a_key_that_is_set_twice_is_named(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "twice.toml").write_text(text)
+    run("eval", "--config", "twice.toml").refused(f"twice.toml is not valid TOML: {said}")
+
+
+def test_a_file_of_an_evaluation_does_not_set_its_folder(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "out.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nout = "runs/a"\n')
+    run("eval", "--config", "out.toml").refused(
+        "out.toml, line 3: there is no setting 'out': name the folder with --out"
+    )
+
+
+def test_a_file_of_an_evaluation_names_an_environment(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "none.toml").write_text('policy = "oracle"\n')
+    run("eval", "--config", "none.toml").refused("setting 'env' is missing: name an environment's id")
+
+
 def test_a_word_over_the_file_is_not_blamed_on_the_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "fine.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nn = 5\n')
     ran = run("eval", "--config", "fine.toml", "n=many")
@@ -82,7 +171,7 @@ def test_a_word_over_the_file_is_not_blamed_on_the_file(run: Run, tmp_path: Path
 def test_what_settings_there_are_is_listed_once(run: Run, tmp_path: Path) -> None:
     (tmp_path / "odd.toml").write_text('env = "turnwise/Maze-v0"\nzzz = 1\nyyy = 2\n')
     ran = run("eval", "--config", "odd.toml")
-    ran.refused("odd.toml, line 2", "'zzz'", "odd.toml, line 3", "'yyy'")
+    ran.refused("odd.toml, line 2", "'zzz'", "odd.toml, line 3", "'yyy'", lines=2)
     assert ran.err.count("choose from") == 1, ran.err
 
 

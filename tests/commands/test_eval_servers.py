@@ -47,8 +47,14 @@ def model(tmp_path: Path) -> Path:
 def words(model: Path, **more: object) -> list[str]:
     """The command of a small evaluation on one server."""
     settings = {"server.ray.address": "auto", "server.ray.resources.CPU": 1.0, "server.ray.resources.GPU": 0.0}
-    settings |= {"server.ray.python": model.parent / "python", "max_tokens": 4, "env_kwargs.turn_limit": 2, **more}
-    said = ["eval", "turnwise/Maze-v0", "-p", str(model), "-n", "6", "--out", "out", "--no-report"]
+    settings |= {
+        "server.ray.python": model.parent / "python",
+        "max_tokens": 4,
+        "env_kwargs.turn_limit": 2,
+        "n": 6,
+        **more,
+    }
+    said = ["eval", "turnwise/Maze-v0", "-p", str(model), "--out", "out", "--no-report"]
     return [*said, *(f"{name}={value}" for name, value in settings.items())]
 
 

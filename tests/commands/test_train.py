@@ -114,6 +114,9 @@ def test_a_run_is_continued_and_repeated_from_its_own_folder(run: Run, monkeypat
     run("train", "bc", "--config", "runs/bc/config.json").refused("holds a run already", "--resume")
     run("train", "loop", "--resume", "--out", "runs/bc").refused("a run of 'bc': use `turnwise train bc`")
     run("train", "loop", "--resume", "--out", "runs/none").refused("there is no run in runs/none to resume")
+    ran = run("train", "bc", "--resume")
+    assert ran.out.strip() == "runs/bc/model", f"the default folder of bc: {ran.err}"
+    run("train", "loop", "--resume").refused("there is no run in runs/loop to resume", "with --out")
 
 
 def test_a_corrupt_checkpoint_is_named(run: Run) -> None:
@@ -125,9 +128,9 @@ def test_a_corrupt_checkpoint_is_named(run: Run) -> None:
 
 
 def test_ctrl_c_leaves_a_run_that_resumes(run: Run, ctrl_c: Callable[..., Any], tmp_path: Path) -> None:
-    words = ("train", "bc", *SMALL, "steps=4000", "--out", "runs/long")
+    words = ("train", "bc", *SMALL, "--out", "runs/long")
     metrics = tmp_path / "runs" / "long" / "metrics.jsonl"
-    stopped = ctrl_c(words, lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 3)
+    stopped = ctrl_c((*words, "steps=4000"), lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 3)
     stopped.interrupted()
     done = len(metrics.read_text().splitlines())
     ran = run(*words, f"steps={done + 2}", "--resume")

@@ -102,7 +102,7 @@ def test_the_module_reads_what_the_command_reads(
 ) -> None:
     """``python -m turnwise.trainers.loop …`` is ``turnwise train loop …``, in any order."""
     given = [text for name, value in options.items() for text in (f"--{name}", value)]
-    wanted = configured(word, *arguments(words, **options))
+    wanted = configured(word, *arguments(words, config_type=lambda: kind, **options))
     for line in ([*words, *given], [*given, *words], [*words[:1], *given, *words[1:]]):
         train = Recorder()
         assert script(kind, train, line) == 0

@@ -58,8 +58,12 @@ async def play(
 
     Raises:
         StoreError: the folder has demonstrations by other settings, or is not a writable store.
+        UsageError: the skills, their weights or the habits are wrong; the message names the setting.
     """
-    agent = MixedAgent(config.skills, config.weights, config.habits)
+    try:
+        agent = MixedAgent(config.skills, config.weights, config.habits)
+    except UsageError as error:
+        raise UsageError(f"demonstrations.{error}") from None
     run = {
         "env": pool.env_id,
         "env_kwargs": dict(pool.env_kwargs),

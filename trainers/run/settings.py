@@ -168,6 +168,10 @@ class TrainConfig(Config):
 
     renamed: ClassVar[Mapping[str, str]] = {"pool": "max_tasks", **RENAMED}
     renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = RENAMED_VALUES
+    cures: ClassVar[Mapping[str, str]] = {
+        "env": "name an environment's id (`turnwise envs` lists them) or file, as env=my_env.py",
+        "model": "clone one with `turnwise train bc env=ENV`, then add model=runs/bc/model",
+    }
 
     env: str
     """The environment's id."""

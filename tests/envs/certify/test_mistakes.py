@@ -112,11 +112,11 @@ MISTAKES = [
     # What is returned.
     text("act returns a tuple", "episodes_play",
          RETURNED.format(r"a tuple, \('hi', 0.0, True\)"), "def act", {NO: '("hi", 0.0, True)'}),
-    text("act returns a number", "episodes_play", RETURNED.format("a int, 3"), "def act", {NO: "3"}),
+    text("act returns a number", "episodes_play", RETURNED.format("an int, 3"), "def act", {NO: "3"}),
     text("act returns nothing", "episodes_play", RETURNED.format("nothing"), "def act", {f"        return {NO}\n": ""}),
     text("start returns a dict", "begins", r"E.start\(\) returned a dict.*; return the first observation: text",
          "def start", {'"Say the word."': '{"text": "Say"}'}),
-    text("oracle returns a number", "episodes_play", "an action must be text, a ToolCall or an Action; got int",
+    text("oracle returns a number", "episodes_play", "an action must be text, a ToolCall or an Action; got an int, 3",
          "def oracle", {"return self.word": "return 3"}),
     tool("judge returns nothing", "episodes_play", r"E.judge\(\) returned nothing; return tw.Score", "def judge",
          {JUDGE: "        return None\n"}),
