@@ -96,11 +96,15 @@ def test_the_file_of_a_run_gives_its_settings_back(word: str, tmp_path: Path) ->
         ),
         (("ilql", *LEAST, "algorithm.name=monte_carlo"), "use `turnwise train mc`, not ilql"),
         (("ppo", "--config", "grpo-maze"), "grpo-maze.toml sets algorithm.name to 'grpo': use `turnwise train grpo`"),
-        (("grpo", "--config", "bc-maze"), "there is no setting 'batch'"),
     ],
 )
 def test_a_wrong_word_or_file_is_told_in_one_line(run: Run, words: tuple[str, ...], said: str) -> None:
     run("train", *words).refused(said)
+
+
+def test_a_file_for_another_algorithm_has_a_line_for_each_setting_that_is_not_there(run: Run) -> None:
+    wrong = [f"there is no setting '{name}'" for name in ("batch", "demonstrations", "nano")]
+    run("train", "grpo", "--config", "bc-maze").refused(*wrong, "setting 'model' is missing", lines=4)
 
 
 def test_a_file_may_leave_the_name_to_the_word(tmp_path: Path) -> None:
