@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -120,18 +120,25 @@ def certify(
     kept = _kept(out, quick, seed, resume, env_kwargs)
     wanted = [known.name for known in choose(law or [], {known.name: known for known in LAWS}, "law")]
     untried = {name: kept.unsettled(name, wanted) if kept else wanted for name in chosen}
-    certificates = []
+    found = _certified(untried, kept, _How(quick, seed, minutes, env_kwargs), jobs)
     hint = f"Settled laws are in {out}: add --resume to the same command." if out else "Only --out keeps verdicts."
     with resumable(hint):
-        for name, certificate in _certified(untried, kept, _How(quick, seed, minutes, env_kwargs), jobs):
-            certificates.append(certificate)
-            for verdict in filter(lambda verdict: verdict.traceback, certificate.verdicts):
-                LOG.debug("%s", verdict.traceback)
-            if not as_json:
-                screen().print(str(certificate), markup=False, style=None if certificate.passed else "red")
-            if len(chosen) > FEW:
-                remark().print(f"{len(certificates)} of {len(chosen)} environments: {name}", markup=False)
+        certificates = _shown(found, len(chosen), as_json)
     _conclude(certificates, as_json)
+
+
+def _shown(found: Iterable[tuple[str, Certificate]], chosen: int, as_json: bool) -> list[Certificate]:
+    """Print each certificate as it comes, unless JSON is wanted, and return all of them."""
+    certificates = []
+    for name, certificate in found:
+        certificates.append(certificate)
+        for verdict in filter(lambda verdict: verdict.traceback, certificate.verdicts):
+            LOG.debug("%s", verdict.traceback)
+        if not as_json:
+            screen().print(str(certificate), markup=False, style=None if certificate.passed else "red")
+        if chosen > FEW:
+            remark().print(f"{len(certificates)} of {chosen} environments: {name}", markup=False)
+    return certificates
 
 
 def _with_arguments(words: list[str]) -> tuple[list[str], dict[str, Any]]:
