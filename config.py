@@ -31,7 +31,7 @@ class Config(pydantic.BaseModel):
     renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = {}
     """New values by their former ones, for settings by their new names."""
     cures: ClassVar[Mapping[str, str]] = {}
-    """What to do about a key that is not a setting, or that is missing, by key; for messages."""
+    """Advice about keys that are not settings, or that are missing, by key; for messages."""
 
     @pydantic.model_validator(mode="before")
     @classmethod

@@ -159,7 +159,7 @@ def test_certify_makes_environments_with_the_arguments_given_in_other_processes_
 def test_arguments_that_mean_nothing_are_refused(run: Run) -> None:
     run("certify", "--all", "env_kwargs.max_turns=3").refused("environments that you name")
     run("certify", "turnwise/Maze-v0", "max_turns=3").refused("write its arguments as env_kwargs.KEY=VALUE")
-    run("certify", "turnwise/Maze-v0", "env_kwargs.max_turns=abc").refused("cannot be made with")
+    run("certify", "turnwise/Maze-v0", "env_kwargs.max_turns=abc").refused("must be an integer; got 'abc'")
 
 
 def test_certify_lists_its_laws(run: Run) -> None:
