@@ -42,7 +42,7 @@ def test_an_action_is_text_a_call_or_itself() -> None:
     assert tw.Action.of(action) is action
     assert action.message.text == "both"
     bad: Any = 3
-    with pytest.raises(TypeError, match="got int"):
+    with pytest.raises(TypeError, match="got an int, 3"):
         tw.Action.of(bad)
 
 

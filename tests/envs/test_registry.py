@@ -95,7 +95,7 @@ def test_an_unknown_id_is_answered_with_the_nearest(wrong: str, near: str) -> No
 
 def test_nothing_is_guessed_where_nothing_is_near() -> None:
     tw.register("demo/Password-v0", Password)
-    for wrong in ("zzzzzz/Qqqqqqqq-v9", "mine/Words-v0"):  # an own environment, whose file was not named
+    for wrong in ("zzzzzz/Qqqqqqqq-v9", "mine/Greenhouse-v0"):  # an own environment, whose file was not named
         with pytest.raises(UnknownEnvironmentError) as error:
             tw.make(wrong)
         assert "Did you mean" not in str(error.value)

@@ -339,7 +339,9 @@ def test_each_retry_is_one_event_without_the_key(shops: str, tmp_path: Path, cap
 
 def test_infrastructure_errors_have_no_traceback_of_ours(shops: str, tmp_path: Path) -> None:
     api = FakeApi(faults={"500": 1.0})
-    with pytest.raises(UsageError, match=r"none of 2 episodes is scored \(2 infra_failed\).*failed \(500\): try later"):
+    with pytest.raises(
+        UsageError, match=r"none of 2 episodes is scored \(2 infrastructure\).*failed \(500\): try later"
+    ):
         play(api, shops, tmp_path, 2, settings={"patience": 15.0})
     assert issubclass(InfrastructureError, Exception)
 
