@@ -67,8 +67,8 @@ def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
 
 def interval(row: Row) -> float:
     """Return how many episodes a learner plays between evaluations, in the median over all of them."""
-    gaps = [after - before for trace in row.traces for (before, _), (after, _) in pairwise(trace)]
-    return statistics.median(gaps)
+    points = [sorted({0.0, *(episodes for episodes, _ in trace)}) for trace in row.traces]
+    return statistics.median(after - before for trace in points for before, after in pairwise(trace))
 
 
 def median_cell(column: Sequence[Reach | None]) -> str:

@@ -236,7 +236,7 @@ def _locate(path: str | os.PathLike[str]) -> str:
 def _cure(folder: Path) -> str:
     """Say which model a user may have meant by a folder that does not exist, or where models come from."""
     run = folder.parent
-    if folder.name == "model" and (run / "_end.json").is_file():
+    if folder.name == "model" and (run / "_lock").is_file():
         saved = sorted(run.glob("checkpoints/step-*/model/config.json"))
         newest = f", or name the model of its last checkpoint, {saved[-1].parent}" if saved else ""
         return f"the run in {run} has not finished: resume it with --resume{newest}"
