@@ -70,8 +70,8 @@ def _episodes(tables: Sequence[Table], name: str) -> float:
 def _line(tables: Sequence[Table], name: str, budget: float | None) -> str:
     """The table's line of one learner; without a budget, it plays no episodes."""
     ends, early = {}, {}
-    for number, (study, dataset, rows) in enumerate(tables):
-        row, key = rows[name], str(number)
+    for key, (study, dataset, rows) in zip(STUDIES, tables, strict=True):
+        row = rows[name]
         ends[key] = [study.normalized(line["return"], dataset) for line in row.lines]
         found = [value_at(trace, budget) for trace in row.traces] if budget is not None else []
         early[key] = [study.normalized(value, dataset) for value in found if value is not None]

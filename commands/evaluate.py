@@ -206,13 +206,13 @@ def play_again(store: Path) -> str:
     """Say how to play again the episodes of a store that have no score, and what to fix before that."""
     unscored = [episode for episode in read_episodes(store) if not episode.scored]
     kept = sum(map(kept_by_resume, unscored))
-    again = f"run the same command with --resume to play {len(unscored) - kept} of them again."
+    resumed = f"the same command with --resume to play {len(unscored) - kept} of them again."
     stay = f"{kept} failed after an action of the agent and stay as they are"
     if environment_errors(unscored):
         first = ["The environment raised an error: fix its file first; then --overwrite plays everything again."]
-        again, stay = f"If the cause is not in the file, {again}", f"With --resume, {stay}."
+        again, stay = f"If the cause is not in the file, run {resumed}", f"With --resume, {stay}."
     else:
-        first, again, stay = [], f"R{again[1:]}", f"{stay}; --overwrite plays everything again."
+        first, again, stay = [], f"Run {resumed}", f"{stay}; --overwrite plays everything again."
     return " ".join(first + [again] * (len(unscored) > kept) + [stay] * (kept > 0))
 
 

@@ -16,6 +16,7 @@ import gymnasium
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.envs.registration import registry as gymnasium_registry
 
+from ..config_errors import TYPES
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .adapters.peers import PEERS, Peer, forgotten_version, peer_of
 from .author_line import at, author_line
@@ -41,7 +42,7 @@ MODULES |= {peer.extra: (peer.module,) for peer in PEERS.values() if peer.extra 
 """Modules that an extra installs, if their names differ from the extra's."""
 UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 """Pattern of Python's message about an argument that a constructor does not take."""
-NUMBERS = {"int": "an integer", "float": "a number", "bool": "true or false"}
+NUMBERS = {name: TYPES[name] for name in ("int", "float", "bool")}
 """Words for types of arguments that are not texts."""
 ID = re.compile(r"^(?:[\w:.-]+/)?[\w:.-]+-v\d+$")
 

@@ -166,7 +166,10 @@ def _below(folder: Path, name: str, depth: int) -> list[Path]:
 
 def _distinct(folders: Sequence[Path]) -> list[Path]:
     """Return each folder once, however often and by whatever path it was found."""
-    return list({path.resolve(): path for path in reversed(folders)}.values())[::-1]
+    found: dict[Path, Path] = {}
+    for path in folders:
+        found.setdefault(path.resolve(), path)
+    return list(found.values())
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

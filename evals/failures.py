@@ -62,9 +62,13 @@ def error_name(episode: Episode) -> str:
 
 def environment_errors(episodes: Sequence[Episode]) -> dict[str, int]:
     """Return the most frequent exceptions of environments, with the author's line and the number of episodes."""
-    failed = [e for e in episodes if e.outcome is Outcome.INFRA_FAILED and error_name(e) == ENVIRONMENT_FAILED]
+    failed = filter(_environment_failed, episodes)
     counts = counted((e.error or "").removeprefix(f"{ENVIRONMENT_FAILED}: ") for e in failed)
     return dict(list(counts.items())[:MOST_ERRORS])
+
+
+def _environment_failed(episode: Episode) -> bool:
+    return episode.outcome is Outcome.INFRA_FAILED and error_name(episode) == ENVIRONMENT_FAILED
 
 
 def judged_of(every: Sequence[Episode]) -> list[Episode]:
@@ -92,9 +96,9 @@ def _nothing(every: Sequence[Episode]) -> str:
 
 
 def _unscored_kind(episode: Episode) -> str:
-    if episode.outcome is not Outcome.INFRA_FAILED:
-        return str(episode.outcome)
-    return "environment bug" if error_name(episode) == ENVIRONMENT_FAILED else "infrastructure"
+    if _environment_failed(episode):
+        return "environment bug"
+    return "infrastructure" if episode.outcome is Outcome.INFRA_FAILED else str(episode.outcome)
 
 
 def counted(names: Iterable[str]) -> dict[str, int]:
