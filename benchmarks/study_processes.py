@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -28,6 +29,8 @@ LOADED = (
     "turnwise.trainers.value_based",
 )
 """Modules that the server imports; a run imports the others that it needs."""
+BOOTING = 60.0
+"""Seconds that an interrupt waits for a new process to be able to hear it."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -44,8 +47,10 @@ class RunProcess:
         context.set_forkserver_preload(list(LOADED))
         with _surroundings():
             multiprocessing.forkserver.ensure_running()
-        self._process = context.Process(target=_run, args=(str(order), str(log)))
+        self._listening, ready = context.Pipe(duplex=False)
+        self._process = context.Process(target=_run, args=(str(order), str(log), ready))
         self._process.start()
+        ready.close()
 
     def poll(self) -> int | None:
         """Return its exit status, negative after a signal; ``None`` while it runs."""
@@ -53,6 +58,7 @@ class RunProcess:
 
     def interrupt(self) -> None:
         """Ask it to write a checkpoint and end, if it still runs."""
+        self._listening.poll(BOOTING)  # before, the fork ignores the signal, as its server does
         if self.poll() is None and self._process.pid is not None:
             os.kill(self._process.pid, signal.SIGINT)
 
@@ -81,16 +87,17 @@ def _surroundings() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _run(order: str, log: str) -> None:
+def _run(order: str, log: str, ready: Connection) -> None:
     """Run in the forked process: Ctrl-C on the terminal reaches the harness alone, which passes it on once."""
     os.setsid()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a harness in the background has it ignored
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for stream in (1, 2):
         os.dup2(file, stream)
     import study_worker
 
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a harness in the background has it ignored
+        ready.close()
         code = study_worker.main(Path(order))
     except KeyboardInterrupt:
         code = INTERRUPTED
