@@ -249,7 +249,7 @@ def one(name: str, laws: tuple[str, ...], how: _How, least: float) -> Certificat
     def report(verdict: Verdict) -> None:
         number = next(numbers)
         if verdict.seconds >= least:
-            remark().print(f"{name} {number}/{total} {verdict.status} {verdict.law} {verdict.seconds:.1f} s")
+            remark().print(f"{name} {number}/{total} {verdict.word} {verdict.law} {verdict.seconds:.1f} s")
 
     return try_laws(
         environment(name),

@@ -13,7 +13,7 @@ import typer
 from rich.progress import track
 
 from ..envs.named import environment
-from ..errors import StoreError
+from ..errors import StoreError, TaskError, UsageError
 from ..evals.summary import SUMMARY, Summary
 from ..rollouts.episode import Episode
 from ..rollouts.options import ENV_TIMEOUT
@@ -66,9 +66,7 @@ def replay(
     columns = {id: (name, recorded, actual) for id, name, recorded, actual in contradicted(folder)}
     with stdout_for_protocol() if as_json else nullcontext(), naming_env_option():
         results = [
-            _also(
-                replay_episode(e, source, env_timeout=env_timeout), e, columns.get(e.episode_id), records[e.episode_id]
-            )
+            _also(_replayed(e, source, env_timeout), e, columns.get(e.episode_id), records[e.episode_id])
             for e in watched
         ]
     tell(results, as_json)
@@ -82,6 +80,23 @@ def counted(folder: Path) -> int:
     """Return how many episodes a store's evaluation summary counts, or 0 without a summary."""
     summary = folder.parent / SUMMARY
     return Summary.load(summary).episodes if folder.name == EPISODES and summary.is_file() else 0
+
+
+def _replayed(episode: Episode, source: str | None, env_timeout: float) -> ReplayResult:
+    """Replay an episode; an environment that lacks its task is named beside the one that recorded it.
+
+    Raises:
+        UsageError: ``source`` is another environment, whose family cannot generate the recorded task.
+    """
+    try:
+        return replay_episode(episode, source, env_timeout=env_timeout)
+    except TaskError as error:
+        if source is None or source == episode.env_id:
+            raise
+        raise UsageError(
+            f"--env is {source}, but {episode.env_id} recorded episode {episode.episode_id}, and {source} has no such "
+            f"task ({error}); name the file or id of {episode.env_id} with --env"
+        ) from None
 
 
 def _also(result: ReplayResult, episode: Episode, column: tuple[str, Any, Any] | None, records: int) -> ReplayResult:

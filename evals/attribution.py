@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..rollouts.episode import FAILURE_RATE, FEWEST_FAILURES, Episode, Outcome
+from .failures import environment_failed
 
 LATE = "(episode_timeout)"
 """Text in the error of an episode that did not end in time."""
@@ -31,11 +32,21 @@ def inconclusive(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> st
         return ""
     low, high = _range(episodes)
     return (
-        f"inconclusive: the infrastructure failed in {lost + repeated} of {counted} episodes: {lost} are not scored, "
+        f"inconclusive: {_causes(episodes, lost + repeated)} of {counted} episodes: {lost} are not scored, "
         f"{repeated} were played again; at most {100 * limit:g} % may fail. In {after_action(episodes)} episodes it "
         f"failed after an action of the agent. If those {lost + repeated} count as failures, success is "
         f"{100 * low:.1f} %, and {100 * high:.1f} % if they count as successes"
     )
+
+
+def _causes(episodes: Sequence[Episode], failed: int) -> str:
+    """Say how many of the failed episodes are bugs of the environment, and how many failures of the infrastructure."""
+    bugs = sum(map(environment_failed, episodes))
+    if bugs == failed:
+        return f"the environment raised an error in {bugs}"
+    if not bugs:
+        return f"the infrastructure failed in {failed}"
+    return f"the environment raised an error in {bugs} and the infrastructure failed in {failed - bugs}"
 
 
 def possible(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> tuple[float, float] | None:

@@ -62,12 +62,13 @@ def error_name(episode: Episode) -> str:
 
 def environment_errors(episodes: Sequence[Episode]) -> dict[str, int]:
     """Return the most frequent exceptions of environments, with the author's line and the number of episodes."""
-    failed = filter(_environment_failed, episodes)
+    failed = filter(environment_failed, episodes)
     counts = counted((e.error or "").removeprefix(f"{ENVIRONMENT_FAILED}: ") for e in failed)
     return dict(list(counts.items())[:MOST_ERRORS])
 
 
-def _environment_failed(episode: Episode) -> bool:
+def environment_failed(episode: Episode) -> bool:
+    """Whether an episode is unscored because the code of its environment raised an error."""
     return episode.outcome is Outcome.INFRA_FAILED and error_name(episode) == ENVIRONMENT_FAILED
 
 
@@ -96,7 +97,7 @@ def _nothing(every: Sequence[Episode]) -> str:
 
 
 def _unscored_kind(episode: Episode) -> str:
-    if _environment_failed(episode):
+    if environment_failed(episode):
         return "environment bug"
     return "infrastructure" if episode.outcome is Outcome.INFRA_FAILED else str(episode.outcome)
 

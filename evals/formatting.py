@@ -114,7 +114,10 @@ def environment_notes(summary: Summary) -> list[str]:
     """Return notes on failed infrastructure; each error of the environment's code has its author's line."""
     notes = [summary.inconclusive] if summary.inconclusive else []
     if summary.after_action and not notes:
-        notes = [f"in {summary.after_action} episodes the infrastructure failed after an action of the agent"]
+        bugs = summary.infrastructure.get(ENVIRONMENT_FAILED, 0)
+        what = "the environment or the infrastructure" if bugs else "the infrastructure"
+        episodes = "1 episode" if summary.after_action == 1 else f"{summary.after_action} episodes"
+        notes = [f"in {episodes} {what} failed after an action of the agent"]
     return notes + [
         f"{count} of {summary.episodes} episodes are not scored, because the {error}"
         for error, count in summary.environment_errors.items()

@@ -42,6 +42,11 @@ class Verdict:
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         return cls(**{**known, "status": Status(known["status"])})
 
+    @property
+    def word(self) -> str:
+        """The status; a law that holds with a note, which the certificate prints, says so."""
+        return "pass, with a note," if self.status is Status.PASS and self.reason else str(self.status)
+
     def __str__(self) -> str:
         head = f"{self.status.upper():4}  {self.law}"
         if self.status is Status.PASS:

@@ -101,3 +101,12 @@ def test_certify_resumes(run: Run) -> None:
     ran = run(*first, "--law", "no_global_rng", "--resume")
     assert "pass" not in ran.err, "nothing is left to try"
     assert "2 laws hold" in ran.out
+
+
+def test_progress_says_which_passed_laws_have_a_note(run: Run) -> None:
+    law = ("--law", "splits_overlap", "--law", "begins")
+    ran = run("certify", "guess.py", "--quick", *law)
+    assert ran.code == 0, ran.err
+    assert "NOTE  splits_overlap" in ran.out
+    assert "pass, with a note, splits_overlap" in ran.err
+    assert " pass begins" in ran.err

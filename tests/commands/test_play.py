@@ -133,6 +133,12 @@ def test_one_of_several_environments_in_a_file(run: Run, tmp_path: Path) -> None
     assert run("eval", "several.py:cli/Again-v0", "-p", "oracle", "-n", "1", "--no-report").code == 0
 
 
+def test_replay_says_that_env_is_another_environment(run: Run) -> None:
+    assert run("eval", "turnwise/MazeFO-v0", "-p", "oracle", "-n", "1", "--no-report", "--out", "runs/maze").code == 0
+    said = "but turnwise/MazeFO-v0 recorded episode"
+    run("replay", "runs/maze", "--env", "guess.py").refused("--env is demo/", said, "id of turnwise/MazeFO-v0 with")
+
+
 def test_replay_agrees_and_catches_tampering(run: Run) -> None:
     assert run("eval", "guess.py", "-p", "mixed:0.5", "-n", "6", "--out", "runs/four", "--no-report").code == 0
     assert "6 of 6 episodes replay exactly" in run("replay", "runs/four").out

@@ -65,6 +65,20 @@ def test_what_was_repeated_exactly_drew_nothing_and_is_shown_only(make_episode: 
     assert "in 2 episodes the infrastructure failed after an action of the agent" in few, "every summary shows them"
 
 
+def test_a_bug_of_the_environment_is_not_called_a_failure_of_the_infrastructure(make_episode: Make) -> None:
+    bug = "EnvironmentFailedError: environment raised in step: ValueError: no such room"
+    bugs = [make_episode(seed=i, outcome=Outcome.INFRA_FAILED, after_action=1, error=bug) for i in range(6)]
+    won = [make_episode(True, seed=100 + i) for i in range(20)]
+    found = summarise([*bugs, *won]).inconclusive
+    assert "the environment raised an error in 6 of 26 episodes" in found
+    assert "infrastructure" not in found
+    lost = [make_episode(seed=50 + i, outcome=Outcome.INFRA_FAILED, error="EnvironmentDiedError: …") for i in range(2)]
+    both = summarise([*bugs, *lost, *won]).inconclusive
+    assert "the environment raised an error in 6 and the infrastructure failed in 2 of 28 episodes" in both
+    few = shown(summarise([bugs[0], *won]))
+    assert "in 1 episode the environment or the infrastructure failed after an action" in few
+
+
 def test_two_failures_say_nothing(make_episode: Make) -> None:
     assert not summarise(run(make_episode, dodged=2, solved=8)).inconclusive
     assert summarise(run(make_episode, dodged=3, solved=7)).inconclusive
