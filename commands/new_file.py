@@ -19,11 +19,13 @@ def new_file(path: Path) -> Iterator[Path]:
         path: file to create.
 
     Raises:
-        UsageError: it exists already, also if it appeared meanwhile.
+        UsageError: it exists already, also if it appeared meanwhile, or its folder does not exist.
     """
     exists = UsageError(f"{path} already exists; name another file, or remove it")
     if os.path.lexists(path):
         raise exists
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}; make it first, or name another file")
     partial = path.with_name(f".{path.name}.{token_hex(8)}")  # of this block alone: a file that a kill left blocks none
     try:
         yield partial

@@ -36,3 +36,9 @@ def test_an_error_leaves_no_file_and_an_existing_one_stays(tmp_path: Path) -> No
     with pytest.raises(UsageError, match="already exists"):
         write(path, "another's")
     assert [each.read_text() for each in tmp_path.iterdir()] == ["another's"]
+
+
+def test_a_folder_that_does_not_exist_is_named_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no folder .*nowhere; make it first"):
+        write(tmp_path / "nowhere" / "rows.jsonl")
+    assert not list(tmp_path.iterdir())
