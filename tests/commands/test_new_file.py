@@ -39,6 +39,6 @@ def test_an_error_leaves_no_file_and_an_existing_one_stays(tmp_path: Path) -> No
 
 
 def test_a_folder_that_does_not_exist_is_named_and_not_made(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no folder .*nowhere; make it first"):
+    with pytest.raises(UsageError, match=r"there is no folder .*nowhere; make it first"):
         write(tmp_path / "nowhere" / "rows.jsonl")
     assert not list(tmp_path.iterdir())
