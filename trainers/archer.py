@@ -91,7 +91,7 @@ class ArcherTrainer(Trainer[ArcherConfig]):
             if self.gate.failed:
                 self.run.early.reason = self.gate.reason()
         pretraining = self.config.critic_pretraining
-        if pretraining is not None and not self.parts.critic.updates:
+        if pretraining is not None and not self.run.step:
             parts = self.parts
             self._pretrained = await pretrain_critic(self.config, pretraining, self.run, parts.critic, parts.replay)
         if self.config.mode == "offline" and not len(self.parts.replay):

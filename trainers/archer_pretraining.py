@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from ..tasks.rng import Rng
 from .algorithms.archer import ArcherRule
 from .archer_settings import ArcherConfig, CriticPretrainingConfig
 from .critics.replay import Replay
-from .critics.transitions import transitions
+from .critics.transitions import NOBODY, transitions
 from .critics.utterance import UtteranceCritic
 from .run.offline import as_said, demonstrations
 from .run.run import Run
@@ -22,6 +23,8 @@ async def pretrain_critic(
 ) -> dict[str, float]:
     """Update the critic on demonstrations, encoded as the run's own agent would have read and written them.
 
+    A run that was interrupted meanwhile goes on with the update at which it stopped.
+
     Args:
         config: settings of the run; ``demonstrations`` are the data.
         settings: settings of the pre-training.
@@ -30,15 +33,21 @@ async def pretrain_critic(
         replay: the run's replay, which receives the demonstrations if ``settings.keep`` asks for it.
 
     Returns:
-        Numbers to log, named ``pretraining/…``: means over the last updates, and counts.
+        Numbers to log, named ``pretraining/…``: means over the last updates, and counts; empty if all updates were
+        made before.
 
     Raises:
         UsageError: there is no demonstration to learn from.
     """
+    if critic.updates >= settings.updates:
+        return {}
     episodes = as_said(await demonstrations(config, config.demonstrations), config.demonstrations, run)
     turns = [turn for episode in episodes for turn in transitions(episode, config.gamma)]
     data = Replay(max(len(turns), 1))
     data.add(turns)
+    if settings.keep and not replay.added:
+        # Versions of recorded ids are those of another run, and its turns are not recent ones of this policy.
+        replay.add(replace(turn, version=NOBODY) for turn in turns)
     rule = ArcherRule(
         settings.critic, config.gamma, config.min_target, config.expectile, lam=config.td_lambda, steps=config.td_steps
     )
@@ -46,12 +55,10 @@ async def pretrain_critic(
     if rule.looks_ahead:
         draw = data.sample_episodes
     seen: list[dict[str, float]] = []
-    for number in range(settings.updates):
+    for number in range(critic.updates, settings.updates):
         seen.append(critic.update(draw(config.batch, Rng("archer", config.seed, "pretraining", number)), rule))
         await asyncio.sleep(0)  # Ctrl-C takes effect here
-    if settings.keep:
-        replay.add(turns)
     last = seen[-REPORTED:]
     means = {name.removeprefix("critic/"): sum(each[name] for each in last) / len(last) for name in last[0]}
-    means |= {"updates": float(len(seen)), "turns": float(len(turns))}
+    means |= {"updates": float(settings.updates), "turns": float(len(turns))}
     return {f"pretraining/{name}": value for name, value in means.items()}

@@ -169,6 +169,36 @@ def test_the_critic_learns_from_demonstrations_before_the_first_step(tmp_path: P
 
 
 @pytest.mark.slow
+def test_an_interrupted_pretraining_goes_on_where_it_stopped(tmp_path: Path, cloned: Path) -> None:
+    wanted = {"critic_pretraining": {"updates": 5, "keep": True}, "demonstrations": {"count": 4, "skills": [0.5]}}
+    straight = archer.train(config(tmp_path / "straight", cloned / "model", steps=1, **wanted))
+    broken = config(tmp_path / "broken", cloned / "model", steps=1, **wanted)
+
+    def pretraining(run: Run) -> bool:
+        return run.state.parts["critic"].state_dict()["updates"] == 3
+
+    run = asyncio.run(small.stopped(archer.ArcherTrainer, broken, pretraining))
+    stopped = run.folder.checkpoints.latest()
+    assert (stopped.step, stopped.tensors["kept"]["critic"]["updates"]) == (0, 3)
+    resumed = archer.train(broken.model_copy(update={"resume": True}))
+    assert weights(resumed) == weights(straight)
+    kept = [state(tmp_path / name, "archer")[1][2]["kept"] for name in ("straight", "broken")]
+    assert same(*kept), "all updates, and the demonstrations in the replay"
+
+
+@pytest.mark.slow
+def test_kept_demonstrations_of_another_run_are_no_recent_turns(tmp_path: Path, cloned: Path) -> None:
+    """Their ids may be those that its policy sampled, with its versions."""
+    first = config(tmp_path / "first", cloned / "model", steps=2, keep_episodes="all")
+    store = archer.train(first).folder / "training_episodes"
+    stored = {"store": str(store), "sampled_ids": True}
+    wanted = {"critic_pretraining": {"updates": 1, "keep": True}, "demonstrations": stored}
+    archer.train(config(tmp_path / "second", cloned / "model", steps=1, **wanted))
+    versions = state(tmp_path / "second", "archer")[1][2]["kept"]["replay"]["transitions"]["version"]
+    assert set(versions.tolist()) == {-1, 0}, "one step of its own"
+
+
+@pytest.mark.slow
 @pytest.mark.shift
 def test_pretraining_teaches_the_critic_the_value_of_demonstrations(tmp_path: Path, cloned: Path) -> None:
     wanted: dict[str, Any] = {"demonstrations": {"count": 8, "skills": [0.5]}, "critic_model": {"head": 8}}
