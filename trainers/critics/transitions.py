@@ -15,6 +15,7 @@ from ...errors import ContractError, UnscoredEpisodeError, UsageError
 from ...rollouts.episode import Episode, Turn
 from ...rollouts.rows import check_logprobs, refuse_chat_api
 from ..learning.advantages import bootstraps, final_prompt, turn_returns
+from ..learning.batch import refuse_mixed_seats
 
 NOBODY = -1
 """Version of an action that no policy sampled, as in a demonstration."""
@@ -64,12 +65,13 @@ def transitions(episode: Episode, gamma: float) -> list[Transition]:
         UnscoredEpisodeError: the episode was not played to an end.
         ContractError: a turn has action ids but no prompt ids, or not one log-probability per action id, or a limit
             cut the episode off and the prompt that would follow is missing.
-        UsageError: a reward is not finite.
+        UsageError: a reward is not finite, or the turns are of several seats.
     """
     if not episode.trainable:
         raise UnscoredEpisodeError(
             f"episode {episode.episode_id} is {episode.outcome} ({episode.error}): nothing can be learned from it"
         )
+    refuse_mixed_seats(episode)
     for index, turn in enumerate(episode.turns):
         _check(episode, index, turn)
     acting = [index for index, turn in enumerate(episode.turns) if turn.action_ids]

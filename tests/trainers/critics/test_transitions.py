@@ -86,3 +86,9 @@ def test_an_empty_action_is_folded_into_the_decision_before_it(said: list[tuple[
     decisions = Decisions.of(Batch.of(grouped([played])), "turn", gamma=gamma)
     assert [one.reward for one in found] == pytest.approx(decisions.reward_S.tolist(), abs=1e-5), "the same as PPO's"
     assert [gamma**one.span for one in found] == pytest.approx(decisions.discount_S.tolist())
+
+
+def test_the_turns_of_several_players_are_refused() -> None:
+    both = [turn((1,), (2,), 1.0), replace(turn((5,), (3,), -1.0), seat="opponent")]
+    with pytest.raises(UsageError, match=r"episode duel .* seats agent, opponent, .* train on one episode per seat"):
+        transitions(episode(both, name="duel"), 0.9)
