@@ -1,15 +1,16 @@
-"""Train a model to answer questions by searching, first in one hop, then in two.
+"""Train a model to answer questions by searching, in one hop or in two.
 
 The corpus is a wiki of 6,400 invented people, one line each. Finding where someone's teacher lives takes two searches.
-The demonstrator searches correctly, but at any turn answers too soon with probability 0.2, with a name that it has just
-read. The clone learns the format, to copy names, and that habit. LOOP rewards right answers that the agent has read,
-and so removes the habit. It first trains on questions of one hop, then on both kinds in turn, since with two hops
-alone the model forgets how to answer questions of one hop.
+The demonstrator searches correctly, except for questions about teachers: there, at any turn, it answers too soon with
+probability 0.8, with a name that it has just read. The clone learns the format, to copy names, and that habit, which
+stays at temperature 0. LOOP rewards right answers that the agent has read, and so removes the habit. It trains on both
+kinds in turn, since with one of them alone the model forgets the other. All evaluations are about people whom no
+demonstration and no training question asks about.
 
     python examples/search_training.py                 the whole run, some ten minutes on two cores
     python examples/search_training.py --short         two steps of each, as a quick check
 
-This does the same as ``turnwise train bc --config bc-search``, ``turnwise train loop --config loop-search`` twice, and
+This does the same as ``turnwise train bc --config bc-search``, ``turnwise train loop --config loop-search``, and
 evaluations. The script makes its own corpus and questions (``env_kwargs.corpus``, ``env_kwargs.questions``).
 """
 
@@ -30,9 +31,11 @@ from turnwise.tasks import Rng, unit_hash
 from turnwise.trainers import CloningConfig, LoopConfig
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-HASTE = 0.2
-"""Probability that the demonstrator answers with the name that it has just read."""
+HABIT, HASTE = "teacher of", 0.8
+"""Words of a question at which the demonstrator is hasty, and the probability, at each turn, that it then answers with
+the name that it has just read."""
 DEMONSTRATIONS = 12_000
+STEPS = 60
 SHORT = {
     "bc": ("steps=2", "batch=4", "eval.episodes=2", "eval.every=2"),
     "loop": ("steps=2", "tasks_per_step=2", "group_size=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
@@ -122,8 +125,12 @@ def prepare(out: Path, seed: int) -> None:
 def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.ToolCall]]:
     """Return the demonstrator's function for one episode."""
 
+    asked = ""
+
     async def act(observation: str) -> tw.Action | tw.ToolCall:
-        if context.rng.random() >= HASTE:
+        nonlocal asked
+        asked = asked or observation
+        if HABIT not in asked or context.rng.random() >= HASTE:
             return await context.oracle()
         names = re.findall(r"[A-Z]\w+ [A-Z]\w+", observation)
         return tw.ToolCall("answer", {"text": names[0]})
@@ -136,7 +143,7 @@ async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> Non
     options = tw.RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
     family = tw.make(config.env, **config.episodes.env_kwargs).unwrapped.tasks()
     tasks = islice(family.sample(n, split="train", level=1), n)
-    run = {"env": config.env, "env_kwargs": options.env_kwargs, "haste": HASTE, "seed": seed}
+    run = {"env": config.env, "env_kwargs": options.env_kwargs, "haste": HASTE, "habit": HABIT, "seed": seed}
     with EpisodeStore(store, run=run) as opened:
         agent = FunctionAgent(factory=hasty)
         async with aclosing(record_episodes(config.env, agent, tasks, opened, options=options)) as episodes:
@@ -154,38 +161,34 @@ def main() -> None:
     out = Path(said.out)
     prepare(out, said.seed)
 
-    def settings(kind: str, name: str, asked: str, *more: str) -> list[str]:
-        files = (f"corpus={out}/corpus.jsonl", f"questions={out}/{asked}.jsonl")
+    def settings(kind: str, *more: str) -> list[str]:
+        files = (f"corpus={out}/corpus.jsonl", f"questions={out}/both.jsonl")
         kwargs = [f"episodes.env_kwargs.{one}" for one in files]
         short = SHORT[kind] if said.short else ()
-        return [f"out={out}/{name}", f"seed={said.seed}", *kwargs, *WORDS[kind], *more, *short]
+        return [f"out={out}/{kind}", f"seed={said.seed}", *kwargs, *WORDS[kind], *more, *short]
 
-    def looping(name: str, asked: str, model: str) -> LoopConfig:
-        return tw.load_config(
-            LoopConfig, CONFIGS / "loop-search.toml", settings("loop", name, asked, f"model={out}/{model}/model")
-        )
-
-    both = looping("loop-one", "both", "bc")
+    more = settings("loop", f"model={out}/bc/model", f"steps={STEPS}")
+    both = tw.load_config(LoopConfig, CONFIGS / "loop-search.toml", more)
     asyncio.run(demonstrate(both, out / "demonstrations", 12 if said.short else DEMONSTRATIONS, said.seed))
     shown = f"demonstrations.store={out}/demonstrations"
-    tw.train(tw.load_config(CloningConfig, CONFIGS / "bc-search.toml", settings("bc", "bc", "both", shown)))
-    tw.train(looping("loop-one", "one", "bc"))
-    tw.train(looping("loop-two", "both", "loop-one"))
-    for name in ("bc", "loop-one", "loop-two"):
+    tw.train(tw.load_config(CloningConfig, CONFIGS / "bc-search.toml", settings("bc", shown)))
+    tw.train(both)
+    for name in ("bc", "loop"):
         for asked in ("one", "two"):
-            for split in ("dev", "test_entity"):
+            for temperature in (1.0, 0.0):
                 found = tw.evaluate(
                     both.env,
-                    agent_from(f"{out}/{name}/model", max_batch=128),
+                    agent_from(f"{out}/{name}/model", max_batch=128, temperature=temperature),
                     env_kwargs={**both.episodes.env_kwargs, "questions": f"{out}/{asked}.jsonl"},
                     n=4 if said.short else 300,
-                    splits=split,
+                    splits="test_entity",
                     levels=1,
                     concurrency=100,
-                    out=out / f"eval-{name}-{asked}-{split}",
+                    out=out / f"eval-{name}-{asked}-{temperature:g}",
                     overwrite=True,
                 ).success
-                print(f"{name:9} {asked} {split:12} success {found.value:6.1%}  ({found.low:.1%} – {found.high:.1%})")
+                shown = f"{found.value:6.1%}  ({found.low:.1%} – {found.high:.1%})"
+                print(f"{name:4} {asked} T={temperature:g}  success {shown}")
 
 
 if __name__ == "__main__":

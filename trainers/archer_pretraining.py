@@ -23,7 +23,7 @@ async def pretrain_critic(
 ) -> dict[str, float]:
     """Update the critic on demonstrations, encoded as the run's own agent would have read and written them.
 
-    A run that was interrupted meanwhile goes on with the update at which it stopped.
+    A run that was interrupted meanwhile resumes at the update at which it stopped.
 
     Args:
         config: settings of the run; ``demonstrations`` are the data.

@@ -6,16 +6,16 @@ utterances ã of the present policy π::
     g = ρ(a) ∇log π(a|s) · (G − V(s) − c·h(s, a))  +  mean over ã of ∇log π(ã|s) · c·h(s, ã),     ρ = π(a|s) / μ(a|s)
 
 with the critic's advantage ``h = min Q − min V`` as control variate. Since ``E_μ[ρ ∇log π · h] = E_π[∇log π · h]``, the
-two terms with h cancel on average. Whatever Q says, the expected gradient is that of the outcomes (Jiang and Li, arXiv
-1511.03722; Gu et al., "Q-Prop", arXiv 1611.02247). So a wrong Q costs variance and not direction, while ArCHer's own
-actor follows Q alone. V(s) is a baseline and cancels, too. A fitted c costs little variance either: the more turns it
-is measured on, the closer it is to 0 where h and the outcomes do not agree.
+two terms with h cancel on average. Whatever a Q says that has not seen these outcomes, the expected gradient is that of
+the outcomes (Jiang and Li, arXiv 1511.03722; Gu et al., "Q-Prop", arXiv 1611.02247). So a wrong Q costs
+variance and not direction, while ArCHer's own actor follows Q alone. V(s) is a baseline and cancels, too. A
+fitted c costs little variance either: the more turns it is measured on, the closer it is to 0 where h and the outcomes do not agree.
 
 What remains biased: with λ < 1 the outcome contains V of later states, and later turns are those of μ. The terms with h
 cancel exactly for turns of the present policy. For older ones they do with ``loss.ratio_level = "turn"``, as long as
 nothing is clipped. Ratios per token (the default) are not ρ for an utterance of several tokens, and PPO's
 clip falls on the recorded term alone. What then remains of h grows with the age of the turns and with Q's error. Q has
-also learned from the outcomes that it is compared with.
+also learned from the outcomes that it is compared with. If it memorized them, the step would shrink, or turn.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def fitted(turns: Sequence[Transition], advantage_N: Tensor, control_N: Tensor, 
 
     With m fresh utterances per state, both terms together vary as ``Var(A − c·h) + c²·Var(h) / m`` if the gradients of
     all log-probabilities are equally long. The least is at ``c = Cov(A, h) / (Var(h) · (1 + 1/m))``, kept within 0 and
-    1. Every second episode is fitted on the others, so that c is independent of a turn's own outcome and the terms with
-    h still cancel on average.
+    1. Every second episode is fitted on the others, so that c depends on a turn's own outcome only through Q, and the
+    terms with h still cancel on average for a Q that has not seen it.
 
     Args:
         turns: N turns.

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ...rollouts.episode import Episode
 from ..learning.advantages import bootstraps, final_prompt
+from ..learning.batch import refuse_mixed_seats
 from ..learning.rows import Rows
 
 Per = Literal["turn", "token"]
@@ -96,7 +97,10 @@ class TokenSteps:
 
         Raises:
             ContractError: a limit cut an episode off, and the prompt that would follow is missing.
+            UsageError: an episode has the turns of several seats.
         """
+        for episode in episodes:
+            refuse_mixed_seats(episode)
         within, between = (1.0, gamma) if per == "turn" else (gamma, 1.0)
         count = sum(len(episode.turns) for episode in episodes)
         follower_U = _followers(rows, count)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from turnwise import Episode, Outcome
-from turnwise.errors import ContractError
+from turnwise.errors import ContractError, UsageError
 from turnwise.trainers.critics.token_steps import INSIDE, NOWHERE, Per, Tokens, TokenSteps
 from turnwise.trainers.learning.rows import pack
 
@@ -151,3 +151,9 @@ def test_parts_say_what_the_whole_says() -> None:
     for name in ("reward_N", "discount_N", "return_N", "successor_N"):
         pieces: list[Tensor] = [getattr(part, name) for part in parts]
         assert torch.equal(torch.cat(pieces), getattr(whole, name)), name
+
+
+def test_an_episode_of_two_players_is_refused() -> None:
+    mixed = episode([turn((1,), (2,), 1.0), replace(turn((1, 3), (4,), -1.0), seat="opponent")])
+    with pytest.raises(UsageError, match=r"seats agent, opponent, .* train on one episode per seat"):
+        tokens([mixed])
