@@ -175,7 +175,7 @@ def test_an_interrupted_pretraining_goes_on_where_it_stopped(tmp_path: Path, clo
     broken = config(tmp_path / "broken", cloned / "model", steps=1, **wanted)
 
     def pretraining(run: Run) -> bool:
-        return run.state.parts["critic"].state_dict()["updates"] == 3
+        return bool(run.state.parts["critic"].state_dict()["updates"] == 3)
 
     run = asyncio.run(small.stopped(archer.ArcherTrainer, broken, pretraining))
     stopped = run.folder.checkpoints.latest()

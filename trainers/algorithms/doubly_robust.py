@@ -9,7 +9,8 @@ with the critic's advantage ``h = min Q − min V`` as control variate. Since ``
 two terms with h cancel on average. Whatever a Q says that has not seen these outcomes, the expected gradient is that of
 the outcomes (Jiang and Li, arXiv 1511.03722; Gu et al., "Q-Prop", arXiv 1611.02247). So a wrong Q costs
 variance and not direction, while ArCHer's own actor follows Q alone. V(s) is a baseline and cancels, too. A
-fitted c costs little variance either: the more turns it is measured on, the closer it is to 0 where h and the outcomes do not agree.
+fitted c costs little variance either: the more turns it is measured on, the closer it is to 0 where h and
+the outcomes do not agree.
 
 What remains biased: with λ < 1 the outcome contains V of later states, and later turns are those of μ. The terms with h
 cancel exactly for turns of the present policy. For older ones they do with ``loss.ratio_level = "turn"``, as long as
