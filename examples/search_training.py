@@ -187,8 +187,8 @@ def main() -> None:
                     out=out / f"eval-{name}-{asked}-{temperature:g}",
                     overwrite=True,
                 ).success
-                shown = f"{found.value:6.1%}  ({found.low:.1%} – {found.high:.1%})"
-                print(f"{name:4} {asked} T={temperature:g}  success {shown}")
+                interval = f"({found.low:.1%} – {found.high:.1%})"
+                print(f"{name:4} {asked} T={temperature:g}  success {found.value:6.1%}  {interval}")
 
 
 if __name__ == "__main__":
