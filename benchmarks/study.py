@@ -29,6 +29,7 @@ from typing import Any
 
 import study_plan as plan
 from study_config import REPORT, Study, load_study
+from study_data import play
 from study_plan import Job
 from study_processes import INTERRUPTED, RunProcess
 from study_ranks import learned, ranks_of
@@ -41,8 +42,6 @@ from study_values import explained_of
 import turnwise
 from turnwise.errors import TurnwiseError, UsageError
 from turnwise.evals.curves import read_run
-from turnwise.rollouts.demonstrations import Mixture, make_demonstrations
-from turnwise.rollouts.options import RunOptions
 
 HERE = Path(__file__).resolve().parent
 LINES = "results.jsonl"
@@ -133,13 +132,7 @@ class Harness:
 
     def play_data(self) -> float:
         """Play the offline data, if that has not been done; their mean return."""
-        data, folder = self.study.data, self.root / plan.data_folder(self.study)
-        mixture = Mixture(tuple(data.skills), tuple(data.weights), data.habits)
-        options = RunOptions(env_kwargs=self.study.env_kwargs)
-        levels = self.study.levels or ()
-        episodes = make_demonstrations(
-            self.study.env, data.episodes, folder, mixture=mixture, levels=levels, seed=data.seed, options=options
-        )
+        episodes = play(self.study, self.root)
         returns = [episode.total_reward for episode in episodes if episode.scored]
         about = {
             "episodes": len(returns),
@@ -159,7 +152,7 @@ class Harness:
         study = self.study
         measure = {
             "env": study.env,
-            "env_kwargs": study.env_kwargs,
+            "env_kwargs": plan.with_files(study.env_kwargs, study, self.root),
             "n": study.measure.tasks,
             "splits": [study.measure.split],
             "levels": study.levels or [],

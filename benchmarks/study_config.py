@@ -40,19 +40,31 @@ class DataConfig(Config):
 
     episodes: int = pydantic.Field(ge=1)
     """Number of episodes to play."""
-    skills: list[float]
+    skills: tuple[float, ...] = ()
     """Each episode draws one: the share of its turns that the oracle takes; the others are random."""
-    weights: list[float]
+    weights: tuple[float, ...] = ()
     """Relative frequency of each skill."""
     habits: float = pydantic.Field(default=0.0, ge=0, le=1)
     """Share of messages at which all demonstrators make the same mistake: it is not sharpened away."""
     seed: int = 0
     """Seed of tasks and play."""
+    example: str = ""
+    """Script in ``examples/`` that writes the task's files and plays the episodes, instead of ``skills``. Settings of
+    the study name its folder of files as ``{files}``."""
+    demonstrator: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Settings of that script's demonstrator."""
+
+    @pydantic.model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if bool(self.skills) == bool(self.example):
+            raise ValueError("data come from demonstrators of some skills or from an example: set one of them")
+        return self
 
     @property
     def described(self) -> dict[str, Any]:
-        """Return the settings as digests count them: habits of 0 are left out, so that earlier results keep theirs."""
-        return self.model_dump(exclude=None if self.habits else {"habits"})
+        """Return the settings as digests count them: without those that do nothing, so that earlier results stay."""
+        unused = {"skills", "weights"} if self.example else {"example", "demonstrator"}
+        return self.model_dump(exclude=unused if self.habits else unused | {"habits"})
 
 
 class MeasureConfig(Config):
@@ -101,6 +113,9 @@ class StartConfig(Config):
     """Number of tasks, or all that the family has."""
     attempts: int = pydantic.Field(default=4, ge=1)
     """Episodes per task, at each temperature."""
+    shadow: Literal["actions", "oracle"] = "actions"
+    """Who acts in the other task, whose answers the blind player sees: the player, or, where an answer depends on the
+    action alone, as in a search, that task's oracle."""
 
 
 class LearnerConfig(Config):

@@ -21,6 +21,8 @@ HERE = Path(__file__).resolve().parent
 CONFIGS = HERE.parent / "configs"
 SWEEP_SEED = 100
 """The first seed of a sweep: far from the seeds that are reported, which start at 0."""
+FILES = "{files}"
+"""In settings, the folder of the files that a study's example writes: digests do not depend on where it is."""
 FIRST_NAMES = {new: old for old, new in NEW_NAMES.items()}
 FIRST_VALUES = {name: {new: old for old, new in values.items()} for name, values in NEW_VALUES.items()}
 FIRST_SCRIPTS = {"behavior_cloning": "behaviour_cloning"}
@@ -131,6 +133,7 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
             settings[setting] = str(root / before.folder / "run" / "model")
     if learner.swept is not None and job.value is not None:
         settings[learner.swept] = job.value
+    settings = with_files(settings, study, root)
     return [
         *(["--config", str(path)] if path else []),
         *(f"{key}={json.dumps(value)}" for key, value in settings.items()),
@@ -141,6 +144,22 @@ def data_folder(study: Study) -> str:
     """The name of the folder with the study's offline data: other data have another name."""
     text = json.dumps([study.env, study.levels, study.env_kwargs, study.data.described])
     return f"data-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def files_folder(study: Study) -> str:
+    """The name of the folder with the files that the study's example writes, beside the data."""
+    return f"{data_folder(study)}-files"
+
+
+def with_files(settings: Mapping[str, Any], study: Study, root: Path) -> dict[str, Any]:
+    """Return settings, however nested, with the folder of the example's files for ``{files}``."""
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: filled(each) for key, each in value.items()}
+        return value.replace(FILES, str(root / files_folder(study))) if isinstance(value, str) else value
+
+    return {key: filled(value) for key, value in settings.items()}
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,15 +1,16 @@
 """Whether a study starts fairly: its clone reads what the environment answers, and is neither hopeless nor done.
 
 A clone reads if it earns more than a blind player, in the study's own units of return, which its learners optimize.
-The blind player is the clone itself: a ``Shadow`` shows it the answers that its actions would get in another task,
-while rewards and ends are those of its own. What it sees looks as it always does, and does not help.
+The blind player is the clone itself: a ``Shadow`` shows it the answers that its actions, or the oracle's, would get in
+another task, while rewards and ends are those of its own. What it sees looks as it always does, and does not help.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import pydantic
@@ -28,7 +29,7 @@ FEWEST_TASKS = 8
 
 
 class Shadow(TurnWrapper):
-    """Shows the answers of another task's episode, in which the same actions are taken.
+    """Shows the answers of another task's episode, in which the same actions are taken, or the oracle's.
 
     The first observation is the episode's own: it states the rules. If the other episode ends first, its last answer
     before the end is repeated.
@@ -37,10 +38,14 @@ class Shadow(TurnWrapper):
         env: the environment.
         other: another instance of it, unwrapped.
         tasks: the tasks; the other episode has another one of the same split and level.
+        oracle: whether the oracle acts in the other episode.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], other: TurnEnv, tasks: Sequence[TaskSpec]) -> None:
-        super().__init__(env, other=other, tasks=tasks)
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], other: TurnEnv, tasks: Sequence[TaskSpec], *, oracle: bool = False
+    ) -> None:
+        super().__init__(env, other=other, tasks=tasks, oracle=oracle)
+        self._oracle = oracle
         self._other, self._follower = other, _followers(tasks)
         self._shown, self._over = Observation(), False
 
@@ -57,7 +62,7 @@ class Shadow(TurnWrapper):
         """Act in both episodes, and show the other one's answer."""
         _, reward, terminated, truncated, info = yield Stepping(action)
         if not self._over:
-            answer, _, *ends, _ = self._other.step(action)
+            answer, _, *ends, _ = self._other.step(self._other.oracle() if self._oracle else action)
             self._over = any(ends)
             if not self._over:
                 self._shown = answer
@@ -125,6 +130,7 @@ def measure_start(
     tasks: Sequence[TaskSpec],
     *,
     attempts: int,
+    shadow: Literal["actions", "oracle"] = "actions",
     seed: int = 0,
 ) -> Start:
     """Play the tasks with a clone at three temperatures, blind, and with the oracle.
@@ -135,6 +141,7 @@ def measure_start(
         oracle: agent of the oracle.
         tasks: tasks, two or more of each split and level.
         attempts: episodes per task.
+        shadow: who acts in the other task, whose answers the blind player sees.
         seed: seed of the play.
 
     Raises:
@@ -148,7 +155,8 @@ def measure_start(
         return run(env, agent, tasks, group_size=number, seed=seed)
 
     played = {f"T={temperature:g}": play(agent_at(temperature), make, attempts) for temperature in (1.0, 0.5, 0.0)}
-    played["blind"] = play(agent_at(1.0), lambda: Shadow(make(), make(), tasks), attempts)  # type: ignore[arg-type,return-value]
+    blinded = partial(Shadow, tasks=tasks, oracle=shadow == "oracle")
+    played["blind"] = play(agent_at(1.0), lambda: blinded(make(), make()), attempts)  # type: ignore[arg-type,return-value]
     played["oracle"] = play(oracle, make, 1)
     gain = student([_mean(played["T=1"], task) - _mean(played["blind"], task) for task in tasks])
     assert gain.low is not None

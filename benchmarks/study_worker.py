@@ -114,5 +114,6 @@ def measured_start(job: dict[str, Any], model: Path) -> Start:
         OracleAgent(),
         sample.tasks,
         attempts=rules.attempts,
+        shadow=rules.shadow,
         seed=config.seed,
     )

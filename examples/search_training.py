@@ -122,31 +122,35 @@ def prepare(out: Path, seed: int) -> None:
         (out / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
-def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.ToolCall]]:
-    """Return the demonstrator's function for one episode."""
+def hasty(habit: str, haste: float) -> Callable[[EpisodeContext], Callable[[str], Awaitable[tw.Action | tw.ToolCall]]]:
+    """Return what creates the demonstrator's function for one episode."""
 
-    asked = ""
+    def begin(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.ToolCall]]:
+        asked = ""
 
-    async def act(observation: str) -> tw.Action | tw.ToolCall:
-        nonlocal asked
-        asked = asked or observation
-        if HABIT not in asked or context.rng.random() >= HASTE:
-            return await context.oracle()
-        names = re.findall(r"[A-Z]\w+ [A-Z]\w+", observation)
-        return tw.ToolCall("answer", {"text": names[0]})
+        async def act(observation: str) -> tw.Action | tw.ToolCall:
+            nonlocal asked
+            asked = asked or observation
+            if habit not in asked or context.rng.random() >= haste:
+                return await context.oracle()
+            names = re.findall(r"[A-Z]\w+ [A-Z]\w+", observation)
+            return tw.ToolCall("answer", {"text": names[0]})
 
-    return act
+        return act
+
+    return begin
 
 
-async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> None:
+async def demonstrate(
+    env: str, env_kwargs: dict[str, Any], store: Path, n: int, *, seed: int, habit: str = HABIT, haste: float = HASTE
+) -> None:
     """Play demonstrations into a store, except those that it already has."""
-    options = tw.RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
-    family = tw.make(config.env, **config.episodes.env_kwargs).unwrapped.tasks()
-    tasks = islice(family.sample(n, split="train", level=1), n)
-    run = {"env": config.env, "env_kwargs": options.env_kwargs, "haste": HASTE, "habit": HABIT, "seed": seed}
+    options = tw.RunOptions(concurrency=64, env_kwargs=env_kwargs, seed=seed)
+    tasks = islice(tw.make(env, **env_kwargs).unwrapped.tasks().sample(n, split="train", level=1), n)
+    run = {"env": env, "env_kwargs": env_kwargs, "haste": haste, "habit": habit, "seed": seed}
     with EpisodeStore(store, run=run) as opened:
-        agent = FunctionAgent(factory=hasty)
-        async with aclosing(record_episodes(config.env, agent, tasks, opened, options=options)) as episodes:
+        agent = FunctionAgent(factory=hasty(habit, haste))
+        async with aclosing(record_episodes(env, agent, tasks, opened, options=options)) as episodes:
             solved = [bool(episode.success) async for episode in episodes]
     if solved:
         print(f"{len(solved)} demonstrations, {sum(solved) / len(solved):.1%} of them solved")
@@ -169,7 +173,8 @@ def main() -> None:
 
     more = settings("loop", f"model={out}/bc/model", f"steps={STEPS}")
     both = tw.load_config(LoopConfig, CONFIGS / "loop-search.toml", more)
-    asyncio.run(demonstrate(both, out / "demonstrations", 12 if said.short else DEMONSTRATIONS, said.seed))
+    n = 12 if said.short else DEMONSTRATIONS
+    asyncio.run(demonstrate(both.env, both.episodes.env_kwargs, out / "demonstrations", n, seed=said.seed))
     shown = f"demonstrations.store={out}/demonstrations"
     tw.train(tw.load_config(CloningConfig, CONFIGS / "bc-search.toml", settings("bc", shown)))
     tw.train(both)

@@ -267,6 +267,36 @@ def test_data_with_habits_are_other_data_and_without_them_the_same(plan: Any, sm
     assert plan.data_folder(other) != before[1]
 
 
+def test_an_example_plays_the_data_and_writes_the_files_that_settings_name(plan: Any, tmp_path: Path) -> None:
+    study = load_study("search-habit")
+    few = study.model_copy(update={"data": study.data.model_copy(update={"episodes": 4})})
+    play = importlib.import_module("study_data").play
+    episodes = play(few, tmp_path)
+    assert len(episodes) == 4
+    assert play(few, tmp_path) == episodes, "none is played twice"
+    files = tmp_path / plan.files_folder(few)
+    assert (files / "corpus.jsonl").is_file()
+    job = plan.Job("bc", plan.digest(few, "bc"), None, 0)
+    words = plan.words(few, job, {}, root=tmp_path)
+    assert f'episodes.env_kwargs.questions="{files}/both.jsonl"' in words
+    other = study.data.model_copy(update={"demonstrator": {"habit": "mother of", "haste": 0.8}})
+    assert plan.digest(study.model_copy(update={"data": other}), "bc") != plan.digest(study, "bc")
+
+
+@pytest.mark.parametrize("data", ["data = { episodes = 2 }", 'data = { episodes = 2, skills = [1.0], example = "a" }'])
+def test_data_have_one_source(small: Path, data: str) -> None:
+    lines = [data if line.startswith("data =") else line for line in SMALL.splitlines()]
+    small.write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match="set one of them"):
+        load_study(str(small))
+
+
+@pytest.mark.parametrize(("name", "said"), [("none", "there is no file"), ("minimal_env", "has no function")])
+def test_an_example_without_data_is_refused(name: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        importlib.import_module("study_data").load_example(name)
+
+
 def test_the_results_of_release_0_1_are_those_of_the_renamed_settings(plan: Any) -> None:
     study = load_study("limits")
     kept = [json.loads(line) for line in (BENCHMARKS / "results" / "limits" / "results.jsonl").read_text().splitlines()]

@@ -131,6 +131,17 @@ def test_what_the_shadow_shows_is_another_tasks_and_what_it_pays_is_its_own(star
     assert (reward, terminated) == (1.0, True)
 
 
+def test_where_answers_depend_on_the_action_alone_the_shadow_shows_those_of_another_oracle(start: Any) -> None:
+    env = start.Shadow(Hotter(), Hotter(), TASKS, oracle=True)
+    env.reset(options={"task": TASKS[4]})
+    assert env.step("5")[0].text == "Name a number from 0 to 15.", "that oracle needs one turn: its answer is the last"
+    tasks = [dataclasses.replace(task, family="Hotter") for task in TASKS]
+    found = start.measure_start(
+        Hotter, lambda _: FunctionAgent(factory=halving), OracleAgent(), tasks, attempts=1, shadow="oracle"
+    )
+    assert found.plays["blind"].success < 0.5
+
+
 @pytest.mark.parametrize(
     ("now", "greedy", "said"),
     [
