@@ -35,7 +35,6 @@ HABIT, HASTE = "teacher of", 0.8
 """Words of a question at which the demonstrator is hasty, and the probability, at each turn, that it then answers with
 the name that it has just read."""
 DEMONSTRATIONS = 12_000
-STEPS = 60
 SHORT = {
     "bc": ("steps=2", "batch=4", "eval.episodes=2", "eval.every=2"),
     "loop": ("steps=2", "tasks_per_step=2", "group_size=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
@@ -171,8 +170,7 @@ def main() -> None:
         short = SHORT[kind] if said.short else ()
         return [f"out={out}/{kind}", f"seed={said.seed}", *kwargs, *WORDS[kind], *more, *short]
 
-    more = settings("loop", f"model={out}/bc/model", f"steps={STEPS}")
-    both = tw.load_config(LoopConfig, CONFIGS / "loop-search.toml", more)
+    both = tw.load_config(LoopConfig, CONFIGS / "loop-search.toml", settings("loop", f"model={out}/bc/model"))
     n = 12 if said.short else DEMONSTRATIONS
     asyncio.run(demonstrate(both.env, both.episodes.env_kwargs, out / "demonstrations", n, seed=said.seed))
     shown = f"demonstrations.store={out}/demonstrations"
