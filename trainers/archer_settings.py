@@ -19,6 +19,9 @@ from .run.kept_episodes import refuse_keeping
 from .run.may_change import MAY_CHANGE
 from .run.settings import Plan, PolicyConfig, refuse_greedy
 
+OF_RATIOS = ("kind", "ratio_level", "length_normalized", "bounds", "clip_low", "clip_high", "dual_clip", "max_kl")
+"""Settings of a loss that have no effect in a single update by REINFORCE."""
+
 
 class CriticPretrainingConfig(Config):
     """Updates of the critic on demonstrations, before the first step."""
@@ -101,8 +104,8 @@ class ArcherConfig(PolicyConfig):
     epochs: int = pydantic.Field(default=2, ge=1)
     """Updates per batch of utterances with the actors ``ppo`` and ``doubly_robust``; the others make one."""
     loss: LossConfig = LossConfig()
-    """Clipping and the other settings of the loss of ``reinforce``, ``ppo`` and ``doubly_robust``; ``actor`` determines
-    ``kind``."""
+    """The loss of ``ppo`` and ``doubly_robust``, whose ``kind`` is ``ppo`` or ``cispo``. ``reinforce`` makes one update
+    without ratios: it takes corrections (``is_…``) and penalties, and refuses the settings of ratios."""
     beta: float = pydantic.Field(default=1.0, gt=0)
     """Temperature of ``awr``, in units of reward: the weight of an utterance is exp(A/β)."""
     max_weight: float = pydantic.Field(default=20.0, ge=1)
@@ -180,11 +183,31 @@ class ArcherConfig(PolicyConfig):
                 f"the actor doubly_robust needs a batch of at least 1 + utterances = {1 + self.utterances}: a recorded "
                 f"utterance and the fresh ones in its state; batch is {self.batch}"
             )
-        if self.loss.kind == "reinforce":
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _honored(self) -> Self:
+        """Refuse settings of the loss that the actor would ignore, or that would erase credit by token."""
+        if self.actor in ("ppo", "doubly_robust") and self.loss.kind == "reinforce":
             raise ValueError(
-                "the actor doubly_robust weighs recorded utterances by importance ratios, which loss.kind = reinforce "
-                "leaves out: choose ppo or cispo"
+                f"the actor {self.actor} reuses utterances by importance ratios, which loss.kind = reinforce leaves "
+                "out: choose ppo or cispo, or actor = reinforce"
             )
+        if self.actor == "ppo" and self.baseline == "token":
+            self.loss.refuse_erasing("token", "baseline = token")
+        if self.actor == "reinforce":
+            plain, same = LossConfig(), LossConfig(kind="reinforce")
+            wrong = [
+                name
+                for name in OF_RATIOS
+                if getattr(self.loss, name) not in (getattr(plain, name), getattr(same, name))
+            ]
+            if wrong:
+                said = ", ".join(f"loss.{name} = {getattr(self.loss, name)}" for name in wrong)
+                raise ValueError(
+                    f"the actor reinforce makes one update per batch, where all ratios are 1: {said} would have no "
+                    "effect; choose actor = ppo, or leave this out"
+                )
         return self
 
     @pydantic.model_validator(mode="after")

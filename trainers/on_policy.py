@@ -132,6 +132,10 @@ class OnPolicyConfig(PolicyConfig):
             overlap=self.overlap.enabled,
             program=self.agent.program is not None,
         )
+        for rule in (self.algorithm, *self.modulators):
+            self.loss.refuse_erasing(rule.credit_level, rule.name)
+        if self.branching is not None and self.branching.strategy == "entropy" and self.shared_token_weight == "split":
+            self.loss.refuse_erasing("turn", "shared_token_weight = split")
         if self.normalizer == "const" and self.denominator is None:
             raise ValueError("normalizer='const' divides by a constant: set denominator")
         return self

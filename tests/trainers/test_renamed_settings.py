@@ -84,7 +84,8 @@ def warned() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("algorithm", RENAMED)
 def test_former_names_set_what_new_names_set(algorithm: str) -> None:
-    renamed, start = RENAMED[algorithm], START[:1] if algorithm == "bc" else START
+    renamed = RENAMED[algorithm]
+    start = {"bc": START[:1], "archer": [*START, "actor=ppo"]}.get(algorithm, START)  # that actor has all settings
     with warned() as said:
         old = configured(algorithm, None, [*start, *renamed])
     assert len(said) == len(renamed), "each is warned of once"

@@ -13,6 +13,7 @@ from ...config import Config
 from ..critics.values import Values
 from ..learning.batch import Batch
 from ..learning.kl import KLConfig
+from ..learning.loss import Level
 from ..learning.rows import Rows
 
 
@@ -52,6 +53,11 @@ class Algorithm(Config):
 
     name: str
     """Name of the algorithm."""
+
+    @property
+    def credit_level(self) -> Level:
+        """Coarsest segment whose tokens all have the same advantage; a ratio of ``ppo`` must not be coarser."""
+        return "trajectory"
 
     @abstractmethod
     def credit(self, batch: Batch, values: Values | None) -> Credit:

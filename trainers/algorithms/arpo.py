@@ -10,6 +10,7 @@ import torch
 from ..critics.values import Values
 from ..learning.advantages import Scale, centered
 from ..learning.batch import Batch
+from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 from .trees import action_U, copies_U
 
@@ -42,6 +43,11 @@ class ARPO(Algorithm):
     these episodes on all copies (``hard``)."""
     std: Scale = "none"
     """Divisor of advantages: ``none``, the deviation in the ``group`` (the paper), or in the ``batch``."""
+
+    @property
+    def credit_level(self) -> Level:
+        """Whole leaves, or turns if shared ones have the mean of several leaves."""
+        return "turn" if self.advantage == "hard" else "trajectory"
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put the advantage of each leaf on its tokens, or the mean of several leaves on those that they share."""

@@ -14,6 +14,7 @@ from ..learning.advantages import backward_sums, centered
 from ..learning.batch import Batch
 from ..learning.gae import Decisions
 from ..learning.kl import KLConfig
+from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 
 
@@ -49,6 +50,11 @@ class Distill(Algorithm):
                 "its teacher: rows have one such column, so leave loss.kl out"
             )
         return KLConfig(coef=1.0, reference=self.teacher)
+
+    @property
+    def credit_level(self) -> Level:
+        """Each token, by the teacher."""
+        return "token"
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put the teacher's verdict on each sampled token, whose rows have ``logp_old`` and the teacher's ``logp_ref``.

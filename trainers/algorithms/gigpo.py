@@ -12,6 +12,7 @@ from torch import Tensor
 from ..critics.values import Values
 from ..learning.advantages import Scale, centered, returns_to_go
 from ..learning.batch import Batch
+from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 
 
@@ -35,6 +36,11 @@ class GiGPO(Algorithm):
     std: Scale = "none"
     """Divisor of both advantages: ``none`` (the paper's F = 1), the deviation in the ``group`` (its other variant), or
     in the ``batch``."""
+
+    @property
+    def credit_level(self) -> Level:
+        """Each turn, by its state."""
+        return "turn"
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """``A_E + ω A_S`` on each sampled token of a turn."""

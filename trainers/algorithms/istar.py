@@ -13,6 +13,7 @@ from ...errors import UsageError
 from ..critics.values import Values
 from ..learning.advantages import Scale, centered
 from ..learning.batch import Batch
+from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 
 
@@ -41,6 +42,11 @@ class IStar(Algorithm):
     """Constant learning rate of π_φ. 5e-4 suits nano models, 1e-6 large ones; all else is as in ``optimizer``."""
     epochs: int = pydantic.Field(default=1, ge=1)
     """Updates of π_φ per step, each on all pairs."""
+
+    @property
+    def credit_level(self) -> Level:
+        """Each turn, by its implicit reward."""
+        return "turn"
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put both advantages on the tokens of each turn; the targets of π_φ are the returns of episodes.

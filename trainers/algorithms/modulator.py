@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ...config import Config
 from ..learning.batch import Batch
+from ..learning.loss import Level
 from ..learning.rows import Rows
 
 
@@ -18,6 +20,9 @@ class Modulator(Config):
     It follows any algorithm, is stateless, and sees the batch of the algorithm. ``trainers/on_policy.py`` applies those
     in a configuration's ``modulators`` in order.
     """
+
+    credit_level: ClassVar[Level] = "turn"
+    """Coarsest segment whose tokens all get the same factor and term."""
 
     name: str
     """Name of the modulator."""

@@ -18,6 +18,7 @@ from ..critics.values import Values
 from ..learning.advantages import bootstraps, final_prompt
 from ..learning.batch import Batch
 from ..learning.gae import DecisionLevel, Decisions
+from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 
 
@@ -47,6 +48,11 @@ class PPO(Algorithm):
         if isinstance(given, Mapping) and given.get("level") == "token":
             return {"lam": 1.0, **given}
         return given
+
+    @property
+    def credit_level(self) -> Level:
+        """The decisions of ``level``."""
+        return self.level
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put the advantage and the critic's target of each decision on all of its tokens.

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..critics.values import Values
 from ..learning.advantages import centered, returns_to_go
 from ..learning.batch import Batch
+from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 
 
@@ -34,6 +35,11 @@ class Reinforce(Algorithm):
     baseline: Literal["none", "batch", "turn_index"] = "batch"
     """Baseline: none, the mean over the batch, or the mean over the batch's turns with the same index in their
     episodes."""
+
+    @property
+    def credit_level(self) -> Level:
+        """Turns, unless return and baseline are those of whole episodes."""
+        return "turn" if self.credit_over == "turn" or self.baseline == "turn_index" else "trajectory"
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """``G_u − b`` on each sampled token of turn u."""

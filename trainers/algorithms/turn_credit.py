@@ -10,6 +10,7 @@ import pydantic
 from ..critics.values import Values
 from ..learning.advantages import Scale, centered, returns_to_go
 from ..learning.batch import Batch
+from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 
 
@@ -33,6 +34,11 @@ class TurnCredit(Algorithm):
     std: Scale = "none"
     """Divisor of advantages: ``none``, the deviation in the ``group`` (here: of the compared turns), or in the
     ``batch``."""
+
+    @property
+    def credit_level(self) -> Level:
+        """Each turn, by its return."""
+        return "turn"
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Compare the return from each turn on with the group's at the same index, for all of the turn's tokens."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from ...rollouts import step_values
 from ..critics.values import Values
 from ..learning.batch import Batch
+from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 
 
@@ -39,6 +40,11 @@ class VinePPO(Algorithm):
     """Discount per turn."""
     whiten: bool = True
     """Subtract the mean of the advantages of a batch's turns, and divide by their deviation."""
+
+    @property
+    def credit_level(self) -> Level:
+        """Each turn, by its values."""
+        return "turn"
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put the advantage of each turn on its sampled tokens."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import pydantic
 from torch import Tensor
@@ -82,7 +82,8 @@ class LossConfig(Config):
 
     ratio_level: Level = "token"
     """Unit of an importance ratio: ``token``, ``turn`` or ``trajectory``. The product over a segment is one term that
-    weighs as much as its tokens together: 1 with ``turn_mean`` of a turn, and with ``traj_mean`` of a trajectory."""
+    weighs as much as its tokens together: 1 with ``turn_mean`` of a turn, and with ``traj_mean`` of a trajectory. With
+    ppo it must not be coarser than the credit."""
     length_normalized: bool = False
     """Whether a turn's or trajectory's ratio is the geometric mean over its tokens (GSPO), not the product. Bounds then
     mean the same for long and short ones, and must be far narrower (GSPO: 3e-4 and 4e-4)."""
@@ -138,6 +139,27 @@ class LossConfig(Config):
     def whole_terms(self) -> bool:
         """Whether each token's loss is the term of its whole segment: the product of ratios, with its gradient."""
         return self.kind == "ppo" and self.ratio_level != "token" and not self.length_normalized
+
+    def refuse_erasing(self, credit_level: Level, source: str) -> None:
+        """Refuse ratios of segments whose tokens differ in credit: all of them would learn from the mean of theirs.
+
+        In ``ppo``, the gradient of a segment's ratio is that of all its tokens, whichever token's advantage multiplies
+        it. ``cispo`` detaches the ratio and ``reinforce`` has none, so each token keeps its own advantage.
+
+        Args:
+            credit_level: coarsest segment within which credit is equal.
+            source: name of the setting that assigns this credit, for the message.
+
+        Raises:
+            ValueError: the ratios are coarser.
+        """
+        levels = get_args(Level)
+        if self.kind == "ppo" and levels.index(self.ratio_level) > levels.index(credit_level):
+            raise ValueError(
+                f"loss.ratio_level = {self.ratio_level} with loss.kind = ppo gives every token of a {self.ratio_level} "
+                f"the mean credit of all, and {source} credits each {credit_level} separately: set loss.ratio_level = "
+                f"{credit_level}, or loss.kind = cispo"
+            )
 
     def for_sampler(self, settings: Mapping[str, Any]) -> Self:
         """Return the same with ``is_mode = auto`` resolved; see ``correction_for``."""

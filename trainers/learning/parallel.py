@@ -11,7 +11,7 @@ import os
 import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -30,6 +30,8 @@ from .sharding import shard_blocks
 T = TypeVar("T")
 PATIENCE = timedelta(days=2)
 """How long processes wait for the main one while it plays, evaluates or writes; they are idle then."""
+FAREWELL = timedelta(minutes=1)
+"""How long a process that has ended well waits for the others, of which the main one still closes servers and files."""
 LOST = re.compile(r"timed? ?out|connection|closed by peer|reset by peer|nccl|gloo", re.IGNORECASE)
 """Text of torch's errors about another process that ended or does not answer."""
 
@@ -197,6 +199,13 @@ def process_group(device: str = "cpu", *, timeout: float = ParallelConfig().time
         if (lost := _lost(error, timeout)) is None:
             raise
         raise lost from error
+    else:
+        # A run that had ended well was once aborted as it left torch ("terminate called without an active exception"):
+        # perhaps one process closed its connections while another still read the last broadcast. So they leave
+        # together. After an error no process waits, since the others may never come. This barrier has a timeout of its
+        # own, and fails at once if another process has ended; that of dist.barrier() is the group's, which is days.
+        with suppress(RuntimeError):
+            dist.monitored_barrier(patient, timeout=FAREWELL)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
