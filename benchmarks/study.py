@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import study_plan as plan
+from study_clones import CLONE, WEIGHTS, weights_digest
 from study_config import REPORT, Study, load_study
 from study_data import play
 from study_plan import Job
@@ -205,6 +206,7 @@ class Harness:
             line["episodes"] = sum(float(record.get("episodes") or 0) for record in run.records)
             line |= {"curve": trace_of(run, self.study.curve), "clipped": clipped and asdict(clipped)}
             line["explained"] = explained_of(run)
+            line |= self.clones(job)
             if ranks := ranks_of(run):
                 line["ranks"] = [asdict(rank) for rank in ranks]
         else:
@@ -217,6 +219,16 @@ class Harness:
         outcome = f"FAILED: {line['error']}" if code else f"return {line['return']:.2f}, success {line['success']:.0%}"
         say(f"[{len(self.outcomes)} done] {job}: {outcome} ({seconds:.0f} s)")
         return code != 0
+
+    def clones(self, job: Job) -> dict[str, str | None]:
+        """Return the digests of the weights that a run started from, and of its own if others start from them."""
+        found, after = {}, self.study[job.learner].after
+        if job.learner in self.study.needed:
+            found[WEIGHTS] = weights_digest(self.root / job.folder / "run" / "model")
+        before = None if after is None else plan.reported(self.study, after, job.seed, self.outcomes)
+        if before is not None:
+            found[CLONE] = weights_digest(self.root / before.folder / "run" / "model")
+        return found
 
     def stop(self) -> None:
         """Ask every run to write a checkpoint and end, and wait for them."""

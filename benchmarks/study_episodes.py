@@ -8,7 +8,7 @@ from itertools import pairwise, product
 
 from study_config import Study
 from study_rows import Row
-from study_statistics import Reach, censored, median, over_seeds, paired_ratio, reach, spread, value_at
+from study_statistics import Reach, censored, median_reach, over_seeds, paired_ratio, reach, spread, value_at
 
 EQUAL = 1.05
 """Ratio of episode budgets up to which they count as equal."""
@@ -24,16 +24,20 @@ def budget_table(study: Study, rows: Sequence[Row]) -> list[str]:
     least = min(budgets.values())
     lines = [
         f"**Unequal budgets**: the scores above are after different numbers of episodes. After at most {least:,.0f}, "
-        "by the last two evaluations during training:",
+        "by the last two evaluations during training. Beside each return stands after how many episodes it was "
+        "measured, in the mean: learners that are evaluated less often were measured earlier.",
         "",
-        f"| learner | episodes in all | return after {least:,.0f} |",
-        "|---|---|---|",
+        f"| learner | episodes in all | return after {least:,.0f} | measured after |",
+        "|---|---|---|---|",
     ]
     for row in rows:
         if row.name in budgets:
-            found = [value for trace in row.traces if (value := value_at(trace, least)) is not None]
-            cell = spread(over_seeds(found, *study.scale.ends), 2) if found else "–"
-            lines.append(f"| {row.name} | {budgets[row.name]:,.0f} | {cell} |")
+            found = [point for trace in row.traces if (point := value_at(trace, least)) is not None]
+            cell, after = "–", "–"
+            if found:
+                cell = spread(over_seeds([value for _, value in found], *study.scale.ends), 2)
+                after = f"{statistics.fmean(episodes for episodes, _ in found):,.0f}"
+            lines.append(f"| {row.name} | {budgets[row.name]:,.0f} | {cell} | {after} |")
     return lines
 
 
@@ -44,7 +48,6 @@ def online(row: Row) -> bool:
 
 def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
     """Episodes until a curve first reaches each threshold: medians over seeds, and the ratios of those compared."""
-    *slower, last = study.against
     played = [row for row in rows if online(row)]
     heads = [f"to {threshold:g}" for threshold in study.thresholds]
     lines = [f"| learner | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
@@ -53,8 +56,7 @@ def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
         cells = " | ".join(median_cell(column) for column in found[row.name])
         lines.append(f"| {row.name}, every {interval(row):,.0f} | {cells} |")
     seeds = {row.name: [line["seed"] for line in row.lines] for row in played}
-    ratios = [(slow, fast) for fast, slow in product((last, *study.also), slower)]
-    for slow, fast in (*ratios, *study.pairs):
+    for slow, fast in compared(study):
         if slow in found and fast in found:
             columns = zip(found[slow], found[fast], strict=True)
             cells = [
@@ -63,6 +65,12 @@ def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
             ]
             lines.append(f"| **{slow} : {fast}** | {' | '.join(cells)} |")
     return lines if played else []
+
+
+def compared(study: Study) -> list[tuple[str, str]]:
+    """Return the pairs of learners whose episodes are divided, the slower one first."""
+    *slower, last = study.against
+    return [*((slow, fast) for fast, slow in product((last, *study.also), slower)), *study.pairs]
 
 
 def interval(row: Row) -> float:
@@ -82,7 +90,7 @@ def median_cell(column: Sequence[Reach | None]) -> str:
         return f"–{above}"
     bound = "≥ " if censored(counted) else ""
     reached = sum(one.reached for one in counted)
-    return f"{bound}{spread(median([one.episodes for one in counted]), 0)}, {reached} of {len(counted)}{above}"
+    return f"{bound}{spread(median_reach(counted), 0)}, {reached} of {len(counted)}{above}"
 
 
 def ratio_cell(slow: Mapping[int, Reach | None], fast: Mapping[int, Reach | None]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import study_plan as plan
+from study_clones import APART, apart_list
 from study_config import Study
 from study_curves import draw
 from study_episodes import budget_table, reach_table
@@ -39,8 +40,9 @@ REACHES = (
     "Environment episodes until the evaluations during training (each the mean with its neighbors) first reach a "
     "return. Beside each learner stands how many episodes it plays between evaluations: its curve has no other points, "
     "so smaller differences mean little. Medians over seeds (interval of order statistics), and how many seeds reached "
-    "it. A seed that never did counts with all its episodes (≥), and one that starts above is left out. Ratios are "
-    "medians over pairs of the same seed; a run that never arrived bounds the ratio of its pair on one side only."
+    "it. A seed that never did counts with all its episodes (≥, and an interval that ends in such seeds has no upper "
+    "end), and one that starts above is left out. Ratios are medians over pairs of the same seed; a run that never "
+    "arrived bounds the ratio of its pair on one side only."
 )
 """Text before the table of episodes to a return."""
 COLLAPSES = (
@@ -145,17 +147,24 @@ def reading_line(rows: Sequence[Row]) -> str:
     return " ".join(said)
 
 
+def failed_line(rows: Sequence[Row]) -> str:
+    """Say which learners have runs that failed, so that nobody takes the mean of the others for theirs."""
+    failed = [f"{row.name} {row.failed} of {row.failed + len(row.lines)}" for row in rows if row.failed]
+    return f"**Failed runs** are in no mean, interval or ratio: {', '.join(failed)}." if failed else ""
+
+
 def collapse_list(study: Study, rows: Sequence[Row]) -> list[str]:
-    """List how many seeds of each learner end below the clone that they started from, if any does."""
+    """List how many seeds of each learner end below the clone that they started from, or fail, if any does."""
     starts = {(row.name, line["seed"]): float(line["return"]) for row in rows for line in row.lines}
     lines = []
     for row in rows:
         after = study[row.name].after
         pairs = [(float(line["return"]), starts.get((str(after), line["seed"]))) for line in row.lines]
-        below = sum(start is not None and end < start for end, start in pairs)
+        below = sum(start is not None and end < start for end, start in pairs) + row.failed
         if below:
-            share = wilson(below, len(pairs))
-            lines.append(f"- {row.name}: {below} of {len(pairs)} ({share.low:.0%} to {share.high:.0%})")
+            runs = len(pairs) + row.failed
+            share, failed = wilson(below, runs), f", of which {row.failed} failed" if row.failed else ""
+            lines.append(f"- {row.name}: {below} of {runs} ({share.low:.0%} to {share.high:.0%}){failed}")
     return lines
 
 
@@ -241,6 +250,7 @@ def write_report(study: Study, folder: Path, results: Sequence[Mapping[str, Any]
         "",
         *score_table(study, rows, dataset),
     ]
+    lines += _part(failed_line(rows).splitlines())
     lines += _part(reading_line(rows).splitlines())
     lines += _part(collapse_list(study, rows), COLLAPSES)
     lines += _part(reading_table(rows, read_lines(folder / LINES)), READING)
@@ -251,6 +261,7 @@ def write_report(study: Study, folder: Path, results: Sequence[Mapping[str, Any]
         intro = f"Mean return on the sweep's own seeds ({seeds}), the chosen rate in bold:"
         lines += _part(sweep_table(study, current), intro)
     lines += _part(reach_table(study, rows), REACHES)
+    lines += _part(apart_list(study, rows), APART)
     lines += _part(rank_table(study, rows), RANKS)
     lines += _part(explained_table(rows), VALUES)
     lines += _part(clip_table(rows), CLIPS)

@@ -49,10 +49,14 @@ def reach(trace: Trace, threshold: float) -> Reach | None:
     return Reach(trace[-1][0] if trace else 0.0, False)
 
 
-def value_at(trace: Trace, episodes: float) -> float | None:
-    """Return the mean of the last two evaluations within a number of episodes; ``None`` before the first."""
-    within = [value for x, value in trace if x <= episodes]
-    return statistics.fmean(within[-2:]) if within else None
+def value_at(trace: Trace, episodes: float) -> tuple[float, float] | None:
+    """Return after how many episodes the last two evaluations within a number of them were made, and their value.
+
+    Both are means. How far the evaluations stop short of the number depends on how often a run is evaluated.
+    ``None`` before the first.
+    """
+    within = [point for point in trace if point[0] <= episodes][-2:]
+    return (statistics.fmean(x for x, _ in within), statistics.fmean(y for _, y in within)) if within else None
 
 
 def over_seeds(values: Sequence[float], least: float = -math.inf, most: float = math.inf) -> Estimate:
@@ -81,6 +85,17 @@ def median(values: Sequence[float]) -> Estimate:
     return Estimate(middle, low, high, n, "order statistics")
 
 
+def median_reach(column: Sequence[Reach]) -> Estimate:
+    """Return the median of the episodes; runs that never arrived have no upper bound, so the upper end may be infinite.
+
+    With the ends of their budgets in their place, an interval would end there and never cover a later median.
+    """
+    found = median([one.episodes for one in column])
+    if found.high is None:
+        return found
+    return replace(found, high=order_interval([one.episodes if one.reached else math.inf for one in column])[1])
+
+
 def order_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the ends of the interval of ``median``; of values without a bound, an end may be infinite."""
     ordered, n = sorted(values), len(values)
@@ -99,8 +114,9 @@ def order_interval(values: Sequence[float]) -> tuple[float, float]:
 class Ratio:
     """How many times the episodes of the faster learner the slower one needs: the median over pairs of one seed.
 
-    Both runs of a pair start from the same clone. A run that never arrived bounds the ratio of its pair on one side
-    only, so the median and the ends of its interval may be bounds, too.
+    Both runs of a pair should start from the same clone (``study_clones.py`` says where they do not). A run that never
+    arrived bounds the ratio of its pair on one side only, so the median and the ends of its interval may be bounds
+    themselves.
 
     Args:
         least: lower bound of the median; 0 if there is none.
@@ -194,13 +210,14 @@ def aggregate(scores: Mapping[str, Sequence[float]]) -> Estimate:
 
 def censored(column: Sequence[Reach]) -> bool:
     """Whether the median of the episodes rests on runs that never arrived, so that it is a lower bound."""
-    middle = statistics.median(one.episodes for one in column)
-    return any(not one.reached and one.episodes <= middle for one in column)
+    most = statistics.median(one.episodes if one.reached else math.inf for one in column)
+    return most > statistics.median(one.episodes for one in column)
 
 
 def spread(estimate: Estimate, digits: int) -> str:
-    """An estimate with its interval, e.g. ``-12.30 (-13.10 … -11.50)``."""
+    """An estimate with its interval, e.g. ``-12.30 (-13.10 … -11.50)``; an end may be ``∞``."""
     text = f"{estimate.value:,.{digits}f}"
     if estimate.low is None or estimate.high is None:
         return text
-    return f"{text} ({estimate.low:,.{digits}f} … {estimate.high:,.{digits}f})"
+    high = "∞" if math.isinf(estimate.high) else f"{estimate.high:,.{digits}f}"
+    return f"{text} ({estimate.low:,.{digits}f} … {high})"

@@ -37,13 +37,14 @@ def write_together(results: Path, docs: Path) -> None:
         f"Normalized scores over {', '.join(f'[`{name}`]({name}.md)' for name in STUDIES)}, of the learners that have "
         f"at least {FEWEST_SEEDS} seeds in each: 50 is what the offline data reach, 100 is the highest possible. Each "
         "task's interquartile mean over seeds counts alike, with Yuen's interval. The shares are of all runs, with "
-        f"Wilson's interval. After {budget:,.0f} episodes, the score is the mean of the last two evaluations during "
-        "training.",
+        f"Wilson's interval, and a run that failed is below. After {budget:,.0f} episodes, the score is the mean of "
+        "the last two evaluations during training, and beside it stands after how many episodes they were made, in the "
+        "mean.",
         "",
-        f"| learner | seeds | score (95 %) | after {budget:,.0f} episodes | episodes "
+        f"| learner | seeds | score (95 %) | after {budget:,.0f} episodes | measured after | episodes "
         + "".join(f"| at {least} or more " for least in THRESHOLDS)
         + "| CPU s |",
-        "|---|---|---|---|---|" + "---|" * len(THRESHOLDS) + "---|",
+        "|---|---|---|---|---|---|" + "---|" * len(THRESHOLDS) + "---|",
     ]
     lines += [_line(tables, name, budget if name in played else None) for name in learners]
     (docs / PAGES).mkdir(exist_ok=True)
@@ -69,20 +70,23 @@ def _episodes(tables: Sequence[Table], name: str) -> float:
 
 def _line(tables: Sequence[Table], name: str, budget: float | None) -> str:
     """The table's line of one learner; without a budget, it plays no episodes."""
-    ends, early = {}, {}
+    ends, early, after, failed = {}, {}, [], 0
     for key, (study, dataset, rows) in zip(STUDIES, tables, strict=True):
         row = rows[name]
         ends[key] = [study.normalized(line["return"], dataset) for line in row.lines]
         found = [value_at(trace, budget) for trace in row.traces] if budget is not None else []
-        early[key] = [study.normalized(value, dataset) for value in found if value is not None]
+        early[key] = [study.normalized(point[1], dataset) for point in found if point is not None]
+        after += [point[0] for point in found if point is not None]
+        failed += row.failed
     scores = [score for found in ends.values() for score in found]
     seconds = statistics.fmean(line["cpu_seconds_training"] for _, _, rows in tables for line in rows[name].lines)
-    shares = [wilson(sum(score >= least for score in scores), len(scores)) for least in THRESHOLDS]
+    shares = [wilson(sum(score >= least for score in scores), len(scores) + failed) for least in THRESHOLDS]
     cells = [
         name,
-        " + ".join(str(len(found)) for found in ends.values()),
+        " + ".join(str(len(found)) for found in ends.values()) + (f" ({failed} failed)" if failed else ""),
         spread(aggregate(ends), 1),
         spread(aggregate(early), 1) if budget is not None else "–",
+        f"{statistics.fmean(after):,.0f}" if after else "–",
         f"{_episodes(tables, name):,.0f}",
         *(f"{share.value:.0%} ({share.low:.0%} … {share.high:.0%})" for share in shares),
         f"{seconds:.0f}",

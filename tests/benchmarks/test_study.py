@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import math
@@ -384,6 +385,13 @@ def test_learners_that_all_three_tasks_have_are_put_together(tmp_path: Path) -> 
         high = sum(score >= 90 for scores in ends for score in scores) / 30
         assert f"| {high:.0%} (" in line
     assert "| archer-demos |" not in text, "it has four seeds on the house"
+    (loop,) = [line for line in text.splitlines() if line.startswith("| loop |")]
+    assert "| 204 | 600 |" in loop, "measured after 188, 212 and 212 episodes, which is not 240"
+    rows = tables[0][2]
+    rows["loop"] = dataclasses.replace(rows["loop"], failed=2)
+    line = together._line(tables, "loop", 240.0)
+    assert "| 10 + 10 + 10 (2 failed) |" in line
+    assert "| 94% (80% … 98%) |" in line, "30 of 32 runs end at 75 or more"
 
 
 def test_what_was_clipped_is_a_mean_over_steps_and_missing_without_ratios(tmp_path: Path) -> None:
@@ -487,6 +495,10 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
         assert line["cpu_seconds_training"] > 0
         assert line["episodes"] == (8 if line["learner"] == "fast" else 0), "two steps of two tasks, twice each"
         assert line["curve"], "what is reported needs the run no more"
+    weights = {line["seed"]: line["weights"] for line in lines if line["learner"] == "bc"}
+    started = [(line["clone"], weights[line["seed"]]) for line in lines if line["learner"] == "fast"]
+    assert started
+    assert all(clone == own for clone, own in started), "a line names the clone of its run"
     assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", *places]) == 0
     assert file.read_text() == results
     reading = importlib.import_module("study_reading")

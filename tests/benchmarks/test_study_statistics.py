@@ -203,6 +203,53 @@ def test_bounds_are_marked_where_the_median_never_arrived(numbers: Any, tables: 
     assert tables.median_cell([arrived, arrived, late]).endswith("2 of 3")
 
 
+@pytest.mark.parametrize(("seeds", "truth"), [(5, 500.0), (5, 700.0), (10, 560.0), (10, 700.0)])
+def test_intervals_of_a_median_cover_it_where_runs_never_arrive(numbers: Any, seeds: int, truth: float) -> None:
+    """With their budgets of 600 in the place of what is unknown, none of these intervals would contain 700."""
+
+    def draw(rng: np.random.Generator) -> Estimate:
+        episodes = truth * np.exp(rng.normal(0, 0.3, seeds))
+        found: Estimate = numbers.median_reach([numbers.Reach(min(one, 600.0), one <= 600.0) for one in episodes])
+        return found
+
+    assert coverage(truth, draw) > 0.93
+
+
+def test_a_median_between_a_run_that_arrived_and_one_that_did_not_is_a_bound(numbers: Any, tables: Any) -> None:
+    arrived, late = numbers.Reach(510.0, True), numbers.Reach(600.0, False)
+    assert numbers.censored([arrived] * 5 + [late] * 5)
+    assert tables.median_cell([arrived] * 5 + [late] * 5) == "≥ 555 (510 … ∞), 5 of 10"
+    at_the_end = numbers.Reach(600.0, True)
+    assert not numbers.censored([arrived, at_the_end, late]), "the run in the middle arrived"
+
+
+# -- one start --------------------------------------------------------------------------------------------------------
+
+
+def test_pairs_that_started_from_two_clones_are_named(tmp_path: Path) -> None:
+    """A clone that was trained again on another machine has other weights, so a seed is not one start."""
+    clones, config = importlib.import_module("study_clones"), importlib.import_module("study_config")
+    one = {"seed": 0, "clone": "a", "curve": [[0.0, 0.2], [25.0, 0.3]]}
+    assert not clones.apart(one, one | {"curve": [[0.0, 0.4]]}), "the digest decides"
+    assert clones.apart(one, one | {"clone": "b"})
+    older = {"seed": 0, "curve": [[0.0, 0.2], [25.0, 0.3]]}
+    assert clones.apart(older, older | {"curve": [[0.0, 0.4], [30.0, 0.5]]})
+    assert not clones.apart(older, older | {"curve": [[0.0, 0.2], [30.0, 0.5]]})
+    assert not clones.apart(older, older | {"curve": [[30.0, 0.5]]})
+    study = config.load_study("archer-house")
+    ran = [
+        replace(row(name, 240.0, [], 2), lines=tuple({"seed": seed, "clone": mark[seed]} for seed in (0, 1)))
+        for name, mark in (("loop", "ab"), ("ppo", "ab"), ("archer-robust", "ac"))
+    ]
+    assert clones.apart_list(study, ran[:2]) == []
+    assert clones.apart_list(study, ran) == ["- loop : archer-robust: 1 of 2", "- ppo : archer-robust: 1 of 2"]
+    assert clones.weights_digest(tmp_path) is None
+    (tmp_path / "model.safetensors").write_bytes(b"1")
+    first = clones.weights_digest(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"2")
+    assert clones.weights_digest(tmp_path) != first
+
+
 # -- equal budgets ----------------------------------------------------------------------------------------------------
 
 
@@ -220,8 +267,11 @@ def test_unequal_budgets_are_named_and_compared_at_the_smallest(tables: Any) -> 
     study, bounded = config.load_study("wordle-read"), config.load_study("archer-house")
     text = "\n".join(tables.budget_table(study, [offline, slow, fast]))
     assert "Unequal budgets" in text
-    assert "| ppo | 1,920 | -4.50 (-4.50 … -4.50) |" in text, "the mean of the evaluations at 640 and 1,280"
-    assert "| archer | 1,280 | -7.50 (-7.50 … -7.50) |" in text
+    assert "| ppo | 1,920 | -4.50 (-4.50 … -4.50) | 960 |" in text, "the mean of the evaluations at 640 and 1,280"
+    assert "| archer | 1,280 | -7.50 (-7.50 … -7.50) | 960 |" in text
+    sparse = row("ppo", 1920.0, [(0.0, -9.0), (900.0, -6.0), (1800.0, -3.0)])
+    text = "\n".join(tables.budget_table(study, [sparse, fast]))
+    assert "| ppo | 1,920 | -7.50 (-7.50 … -7.50) | 450 |" in text, "measured earlier than archer, at 960"
     assert "bc" not in text
     assert tables.budget_table(study, [offline, slow, row("loop", 1900.0, slow.traces[0])]) == []
     uneven = tuple(((0.0, share), (60.0, share), (120.0, share)) for share in (0.2, 1.0, 1.0, 1.0, 1.0))
@@ -241,6 +291,10 @@ def test_seeds_that_end_below_their_own_clone_are_counted() -> None:
     fine, lost = ended("loop", [0.9] * 10), ended("archer-robust", [0.9] * 9 + [0.03])
     assert report.collapse_list(study, [clones, fine, lost]) == ["- archer-robust: 1 of 10 (2% to 40%)"]
     assert report.collapse_list(study, [clones, fine]) == []
+    assert report.failed_line([clones, fine]) == ""
+    broken = replace(ended("ppo", [0.9] * 8), failed=2)
+    assert report.collapse_list(study, [clones, broken]) == ["- ppo: 2 of 10 (6% to 51%), of which 2 failed"]
+    assert report.failed_line([clones, broken]).endswith("interval or ratio: ppo 2 of 10.")
 
 
 def test_the_distance_of_evaluations_stands_beside_a_learner(tables: Any) -> None:

@@ -84,8 +84,17 @@ class Collected:
         return tuple(episode for group in self.groups for episode in group.members)
 
     def held_out_metrics(self) -> dict[str, float]:
-        """Numbers of an evaluation during training; as in any other, episodes that the policy failed count."""
+        """Numbers of an evaluation during training; as in any other, episodes that the policy failed count.
+
+        Each of them returns what the worst episode returned, or less if it has less already, as where it is learned
+        from. Left out of the mean, a policy that grows out of its context at hard tasks would be the best so far.
+        """
         numbers = self.metrics()
+        failed = [episode.total_reward for group in self.groups for episode in group.failed]
+        if failed and "return" in numbers:
+            played = [episode.total_reward for episode in self.episodes]
+            lowest = min(played + failed)
+            numbers["return"] = (sum(played) + lowest * len(failed)) / (len(played) + len(failed))
         wanted = ("return", "success", "turns", "unscored", "policy_failed")
         found = {f"eval/{name}": numbers[name] for name in wanted if name in numbers}
         return found | {"eval/episodes": numbers["episodes"] + numbers["policy_failed"]}

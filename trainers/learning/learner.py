@@ -177,7 +177,9 @@ class Learner:
         return self.scorer.score_all(self.model, rows, whole=whole)[0]
 
     def recompute_old(self, rows: Rows) -> Rows:
-        """Replace the sampler's log-probabilities by the trainer's own, so that the ratio is exactly 1 at first.
+        """Replace the sampler's log-probabilities by the trainer's own, so that the ratio is 1 before an update.
+
+        It is exact but for rounding, which depends on the rows of a pass; an update holds others than this pass.
 
         Also set the entropies of the distributions of the sampled tokens.
         """

@@ -39,6 +39,7 @@ from .early_stop import EarlyStop
 from .evaluation import Evaluation
 from .generators import restore_generators, seed_generators
 from .hardware import matrix_precision, refuse_absent
+from .may_change import changeable
 from .metrics import read_metrics
 from .model_files import ModelFiles, Start
 from .openings import openings
@@ -125,7 +126,8 @@ def _entered(config: TrainConfig, plan: Plan, world: ProcessGroup, folder: RunFo
     # Process 0 chooses the checkpoint and names it to the others. If each looked for the newest itself, a slow file
     # system could show them different ones, and they would continue from different steps.
     if world.is_main:
-        resumed = folder.entered(config, may_change=plan.may_change)
+        judged = config.eval.patience is not None or config.eval.keep_best
+        resumed = folder.entered(config, may_change=changeable(plan.may_change, judged=judged))
         world.broadcast(resumed.path if resumed is not None else Path())
         return resumed
     path = world.broadcast(Path())

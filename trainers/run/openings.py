@@ -9,12 +9,15 @@ import torch
 
 from ...agents.chat import ChatAgent
 from ...envs.tools import Tool
+from ..learning.objective import LossConfig
 from ..learning.rates import LARGE
 from .hardware import profile_remark
 from .settings import TrainConfig, trained_settings
 
 SAMPLED_HERE = 200_000_000
 """Weights up to which sampling without vLLM is bearable on a GPU."""
+COARSE = 2e-3
+"""Difference of a segment's mean log-probability between two passes in bfloat16, at most, as measured."""
 FINE_TUNING_LR = 1e-5
 """The largest learning rate at which the full weights of a pretrained model usually survive reinforcement learning."""
 
@@ -41,7 +44,7 @@ def openings(
     if correction == "tis":
         yield "tokens are weighted by π_old/π_sampler in the loss, since the sampler may differ (is_mode = tis)"
     weights = sum(each.numel() for each in model.parameters())
-    yield from filter(None, [harmful_rate(config, weights), slow_sampler(config, weights)])
+    yield from filter(None, [harmful_rate(config, weights), slow_sampler(config, weights), narrow_bounds(config)])
 
 
 def harmful_rate(config: TrainConfig, parameters: int) -> str:
@@ -59,6 +62,25 @@ def harmful_rate(config: TrainConfig, parameters: int) -> str:
     return (
         f"warning: optimizer.lr = {rate:g} is high for the full weights of a model of {parameters / 1e9:.1f} billion: "
         "reinforcement learning wants about 1e-6, cloning 1e-5; or train adapters (lora.rank=16 optimizer.lr=5e-5)"
+    )
+
+
+def narrow_bounds(config: TrainConfig) -> str:
+    """Return a warning about bounds of a ratio that are as narrow as 16 bits are coarse; "" if they are not.
+
+    A segment's mean log-probability differs by some 1e-3 between two passes in which it stands among other rows.
+    GSPO's bounds then clip a quarter of the tokens before any update.
+    """
+    loss = getattr(config, "loss", None)
+    sixteen = config.optimizer.autocast is not None or config.dtype != "float32"
+    if not isinstance(loss, LossConfig) or not loss.length_normalized or not sixteen or config.optimizer.head:
+        return ""
+    narrowest = min(loss.clip_low, loss.clip_high)
+    if narrowest >= COARSE:
+        return ""
+    return (
+        f"warning: loss.length_normalized with a bound of {narrowest:g} clips the rounding of 16 bits, before any "
+        "update (clip_low, clip_high); set optimizer.head = float32, which takes most of it away"
     )
 
 

@@ -89,7 +89,20 @@ async def test_held_out_episodes_that_the_policy_fails_are_not_solved(failing: i
     assert found["eval/episodes"] == 6
     assert found["eval/policy_failed"] == 3 * failing
     assert found["eval/success"] == (2 - failing) / 2
-    assert found.get("eval/return") == (1.0 if failing == 1 else None), "an average of nothing is not a number"
+    assert found.get("eval/return") == (0.5 if failing == 1 else None), "an average of nothing is not a number"
+
+
+async def test_a_held_out_episode_that_the_policy_fails_is_worth_no_more_than_the_worst() -> None:
+    """Otherwise ``keep_best`` would prefer the policy that fails where episodes are long or hard."""
+
+    def choose(task: int, member: int) -> str:
+        if (task, member) == (0, 0):
+            raise PolicyError("the conversation does not fit any more")
+        return "0 -4" if task == 0 else "0 -1"
+
+    async with EnvPool.of(Fragile) as pool:
+        found = (await collect(pool, saying(choose), tasks(2), options=OPTIONS)).held_out_metrics()
+    assert found["eval/return"] == pytest.approx((3 * -4 + 3 * -1) / 6), "without it, −2.2"
 
 
 async def test_a_broken_environment_is_counted_and_enters_no_mean() -> None:

@@ -10,10 +10,13 @@ import pytest
 import torch
 from hypothesis import given
 
+from turnwise.errors import CheckpointError
 from turnwise.inference.models import load_model
 from turnwise.trainers import loop
 from turnwise.trainers.run.early_stop import EarlyStop
+from turnwise.trainers.run.may_change import MAY_CHANGE, changeable
 from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.run_folder import RunFolder
 
 from ..small import looping
 
@@ -127,3 +130,31 @@ def test_without_it_the_last_model_is_exported(tmp_path: Path, cloned: Path) -> 
 def test_judging_without_evaluations_is_refused(judge: dict[str, Any], nothing: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="judges by evaluations while training, and there are none"):
         looping(Path("x"), Path("y"), eval={**judge, **nothing})
+
+
+@pytest.mark.parametrize("judge", [{"patience": 2}, {"keep_best": True}, {"stop_at": 0.5}, {}])
+def test_evaluations_that_are_compared_keep_their_tasks_on_resume(tmp_path: Path, judge: dict[str, Any]) -> None:
+    """Else the best return of easier tasks stands for good: ``keep_best`` exports a model of before."""
+
+    def evaluating(**changes: Any) -> loop.LoopConfig:
+        return looping(tmp_path / "run", tmp_path / "model", eval={"split": "train", "episodes": 4, **judge, **changes})
+
+    folder, compared = RunFolder(tmp_path / "run", "loop"), judge.keys() & {"patience", "keep_best"}
+    names = changeable(MAY_CHANGE, judged=bool(compared))
+    folder.path.mkdir()
+    folder.begin(evaluating())
+    for harmless in ({"every": 3}, {"stop_at": 0.7}):
+        folder.resume(evaluating(**harmless), may_change=names)
+    for other in ({"split": "dev"}, {"episodes": 8}, {"temperature": 0.0}):
+        if not compared:
+            folder.resume(evaluating(**other), may_change=names)
+            continue
+        with pytest.raises(CheckpointError, match=rf"eval\.{next(iter(other))} was .*Set them back"):
+            folder.resume(evaluating(**other), may_change=names)
+
+
+@pytest.mark.slow
+def test_a_run_with_keep_best_refuses_other_tasks(tmp_path: Path, cloned: Path) -> None:
+    loop.train(unmoved(tmp_path / "run", cloned, steps=1, eval={"keep_best": True}))
+    with pytest.raises(CheckpointError, match=r"eval\.episodes was 4, now 5"):
+        loop.train(unmoved(tmp_path / "run", cloned, steps=2, eval={"keep_best": True, "episodes": 5}, resume=True))
