@@ -1,4 +1,4 @@
-"""Which clone a run started from: learners are compared in pairs of one seed, and a clone can be trained twice.
+"""The clone that a run started from: learners are compared in pairs of one seed, and a clone can be trained twice.
 
 A clone that is not on a machine is trained there again. The same settings give other weights on another kind of
 processor, so runs of one seed on two machines may start from two clones.

@@ -114,8 +114,8 @@ class StartConfig(Config):
     attempts: int = pydantic.Field(default=4, ge=1)
     """Episodes per task, at each temperature."""
     shadow: Literal["actions", "oracle"] = "actions"
-    """Who acts in the other task, whose answers the blind player sees: the player, or, where an answer depends on the
-    action alone, as in a search, that task's oracle."""
+    """The one who acts in the other task, whose answers the blind player sees: the player, or, where an answer depends
+    on the action alone, as in a search, that task's oracle."""
 
 
 class LearnerConfig(Config):

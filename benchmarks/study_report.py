@@ -148,7 +148,7 @@ def reading_line(rows: Sequence[Row]) -> str:
 
 
 def failed_line(rows: Sequence[Row]) -> str:
-    """Say which learners have runs that failed, so that nobody takes the mean of the others for theirs."""
+    """Say which learners have runs that failed: the mean of the others is not theirs."""
     failed = [f"{row.name} {row.failed} of {row.failed + len(row.lines)}" for row in rows if row.failed]
     return f"**Failed runs** are in no mean, interval or ratio: {', '.join(failed)}." if failed else ""
 

@@ -141,7 +141,7 @@ def measure_start(
         oracle: agent of the oracle.
         tasks: tasks, two or more of each split and level.
         attempts: episodes per task.
-        shadow: who acts in the other task, whose answers the blind player sees.
+        shadow: the one who acts in the other task, whose answers the blind player sees: the player, or the oracle.
         seed: seed of the play.
 
     Raises:

@@ -4,8 +4,8 @@ The corpus is a wiki of 6,400 invented people, one line each. Finding where some
 The demonstrator searches correctly, except for questions about teachers: there, at any turn, it answers too soon with
 probability 0.8, with a name that it has just read. The clone learns the format, to copy names, and that habit, which
 stays at temperature 0. LOOP rewards right answers that the agent has read, and so removes the habit. It trains on both
-kinds in turn, since with one of them alone the model forgets the other. All evaluations are about people whom no
-demonstration and no training question asks about.
+kinds in turn, since with one of them alone the model forgets the other. The questions of all evaluations need a page
+that no demonstration and no training question needs.
 
     python examples/search_training.py                 the whole run, some ten minutes on two cores
     python examples/search_training.py --short         two steps of each, as a quick check
@@ -80,7 +80,7 @@ def key(name: str) -> str:
 
 
 def questions(people: dict[str, dict[str, str]], hops: int, n: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield questions; those about a tenth of the people are held out as ``test_entity``."""
+    """Yield questions; those that rest on the page of one of a tenth of the people are held out as ``test_entity``."""
     rng, names = Rng("example questions", hops, seed), list(people)
     asked: set[str] = set()
     while len(asked) < n:
@@ -93,8 +93,8 @@ def questions(people: dict[str, dict[str, str]], hops: int, n: int, seed: int) -
         if text in asked or len(set(read)) <= hops:
             continue  # a duplicate, or a circle
         asked.add(text)
-        held_out = unit_hash("held out", name) < 0.1
         facts = list(zip(read, way, strict=False))
+        held_out = any(unit_hash("held out", one) < 0.1 for one, _ in facts)
         yield {
             "question": text,
             "answers": [read[-1]],
