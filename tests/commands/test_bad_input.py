@@ -70,6 +70,8 @@ Run = Callable[..., Any]
             ("demo/GuessNumber-v0: the argument 'max_turns' must be an integer; got 'three'",),
         ),
         (("new", "json"), ("the name 'json' belongs to a module",)),
+        (("eval", "guess.py", "-p", "oracle", "temperature=0"), ("temperature has no effect on 'oracle', which is",)),
+        (("data", "guess.py", "agent.top_p=0.5"), ("agent.top_p has no effect on 'mixed:0,0.5,1', which is not a",)),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
 )
