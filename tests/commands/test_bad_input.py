@@ -72,6 +72,9 @@ Run = Callable[..., Any]
         (("new", "json"), ("the name 'json' belongs to a module",)),
         (("eval", "guess.py", "-p", "oracle", "temperature=0"), ("temperature has no effect on 'oracle', which is",)),
         (("data", "guess.py", "agent.top_p=0.5"), ("agent.top_p has no effect on 'mixed:0,0.5,1', which is not a",)),
+        (("eval", ".", "-p", "null"), (". is a folder without a pyproject.toml; name an environment by its id",)),
+        (("certify", "./."), (". is a folder without a pyproject.toml", "my_env.py", "harbor:FOLDER")),
+        (("train", "bc", "env=/etc/passwd"), ("/etc/passwd is not a Python file (.py); name an environment by",)),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
 )
