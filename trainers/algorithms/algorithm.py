@@ -66,7 +66,7 @@ class Algorithm(Config):
         """Return which frozen model scores the batch as ``logp_ref``; by default that of the loss's KL penalty.
 
         Raises:
-            ValueError: the algorithm and the penalty need different models.
+            ValueError: the algorithm cannot be combined with the penalty.
         """
         return penalty
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ...rollouts import step_values
 from ..critics.values import Values
 from ..learning.batch import Batch
+from ..learning.kl import KLConfig
 from .algorithm import Algorithm, Credit
 
 
@@ -39,6 +40,20 @@ class VinePPO(Algorithm):
     """Discount per turn."""
     whiten: bool = True
     """Subtract the mean of the advantages of a batch's turns, and divide by their deviation."""
+
+    def frozen(self, penalty: KLConfig) -> KLConfig:
+        """Return the reference of a KL penalty in the loss.
+
+        Raises:
+            ValueError: the penalty is part of the reward.
+        """
+        if penalty.coef and penalty.where == "reward":
+            raise ValueError(
+                "loss.kl.where = reward charges an action for the KL of all later turns, and vine-ppo's values are "
+                "returns of rollouts whose KL is not recorded, so it would only be charged for its own: use "
+                "loss.kl.where = loss"
+            )
+        return penalty
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put the advantage of each turn on its sampled tokens."""
