@@ -65,7 +65,7 @@ class VinePPO(Algorithm):
         if self.whiten and known_U.any():
             known = advantage_U[known_U]
             advantage_U = (advantage_U - known.mean()) / (known.std(correction=0) + 1e-8)
-        return Credit(batch.rows.with_turn_advantage(torch.where(known_U, advantage_U, 0.0)))
+        return Credit(batch.rows.with_turn_advantage(torch.where(known_U, advantage_U, 0.0)), skipped_U=~known_U)
 
 
 def state_values(batch: Batch, gamma: float) -> Tensor:
