@@ -67,7 +67,7 @@ def serve(
 
     Each environment runs in a process of its own. A client names one as turnwise://HOST:PORT/ID, wherever an id is
     accepted, and finds the token in TURNWISE_TOKEN. OpenEnv's clients use http://HOST:PORT. SIGTERM and Ctrl-C wait for
-    running episodes (drain=30 seconds), unless their client is gone; a second one ends them.
+    running episodes (drain=30 seconds), unless their client left; a second one ends them.
 
     Examples:
 

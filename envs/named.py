@@ -61,9 +61,9 @@ def _id(text: str, path: Path) -> str:
             raise
         what = "a folder without a pyproject.toml" if path.is_dir() else "not a Python file (.py)"
     raise UnknownEnvironmentError(
-        f"{path} is {what}; name an environment by its id (`turnwise envs` lists them), the Python file that registers "
-        f"it (my_env.py), the folder of a package that declares it (`turnwise new` writes one), or harbor:FOLDER for "
-        "Harbor tasks"
+        f"{path} is {what}; name an environment by its id (`turnwise envs` lists them) or the Python file that "
+        "registers it (my_env.py). A folder must be a package that declares it (`turnwise new` writes one), or of "
+        "Harbor tasks (harbor:FOLDER)."
     )
 
 

@@ -27,7 +27,7 @@ TIME_NOTE = (
     "a server, the environment's that for a thread, a process or a server. Turnwise's share is bookkeeping and waiting "
     "for other episodes of the run; where the policy answers at once, it is nearly all there is."
 )
-"""What the time split counts."""
+"""Explanation of the time split."""
 EMPTY: tuple[object, ...] = (None, "", [], {})
 
 

@@ -101,7 +101,7 @@ class EnvironmentServer:
     async def drain(self) -> None:
         """Start no more episodes, and wait for the running ones, at most ``drain`` seconds.
 
-        Those whose client is gone, or has been silent for longer than that, are not waited for.
+        It does not wait for a client that left, or that has been silent for longer.
         """
         self.episodes.places.drain()
         start = now()

@@ -529,7 +529,7 @@ def test_draining_does_not_wait_for_a_client_that_is_gone(connected: bool) -> No
 
 
 def in_loop(ask: Callable[[], int]) -> int:
-    """What a function returns in the server's event loop, which is its clock."""
+    """Call a function in the server's event loop, whose clock it needs."""
 
     async def call() -> int:
         return ask()

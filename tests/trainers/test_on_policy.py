@@ -112,7 +112,7 @@ def test_a_penalty_in_the_reward_is_refused_where_values_do_not_contain_it() -> 
     for name in ("ppo", "rloo", "arpo"):
         assert config(name, loss=in_reward).loss.kl.coef == 0.5
     with pytest.raises(
-        pydantic.ValidationError, match=r"loss\.kl\.where = reward charges .* use loss\.kl\.where = loss"
+        pydantic.ValidationError, match=r"loss\.kl\.where = reward charges .* Use loss\.kl\.where = loss"
     ):
         config("vine-ppo", loss=in_reward)
     assert config("vine-ppo", loss={"kl": {"coef": 0.5}}).loss.kl.where == "loss"

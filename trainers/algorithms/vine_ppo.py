@@ -49,9 +49,8 @@ class VinePPO(Algorithm):
         """
         if penalty.coef and penalty.where == "reward":
             raise ValueError(
-                "loss.kl.where = reward charges an action for the KL of all later turns, and vine-ppo's values are "
-                "returns of rollouts whose KL is not recorded, so it would only be charged for its own: use "
-                "loss.kl.where = loss"
+                "loss.kl.where = reward charges an action for the KL of all later turns, and vine-ppo cannot: its "
+                "values are returns of rollouts whose KL is not recorded. Use loss.kl.where = loss"
             )
         return penalty
 
