@@ -69,7 +69,7 @@ def agent_from(
         turn_timeout: seconds of a turn, within which a vLLM server has to answer; ``None`` for no limit.
 
     Raises:
-        UsageError: the policy does not exist, or a server does not answer or cannot be used.
+        UsageError: the policy does not exist, or has no such settings; or a server does not answer or cannot be used.
         ModelError: the folder has no usable model.
     """
     short: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
@@ -78,6 +78,8 @@ def agent_from(
     kind, colon, rest = spec.strip().partition(":")
     if api is not None and (api.max_cost or api.price or api.cache) and not is_chat_api(spec):
         raise UsageError(f"a cost cap, a price and a cache need a model behind a chat API, and {spec!r} is not one")
+    if spec.strip() in SCRIPTED or (colon and kind in ("mixed", "function")):
+        _refuse_settings(spec, given)
     if spec.strip() in SCRIPTED:
         return SCRIPTED[spec.strip()]()
     if kind == "mixed" and colon:
@@ -90,6 +92,17 @@ def agent_from(
         return _served(spec, given, tokenizer, seed, turn_timeout)
     _refuse_unknown(spec)
     return _model(spec, given, device, max_batch, threaded, seed)
+
+
+def _refuse_settings(spec: str, given: AgentSettings) -> None:
+    """Refuse settings of a model for a policy that is not one; it would ignore them."""
+    if given.model_fields_set:
+        name = min(given.model_fields_set)
+        short = name if name in ("temperature", "max_tokens") else f"agent.{name}"
+        raise UsageError(
+            f"{short} has no effect on {spec.strip()!r}, which is not a model: omit it, or name a model: its folder, "
+            "http://host:port, openai:MODEL, anthropic:MODEL or chat:URL#MODEL"
+        )
 
 
 def _refuse_unknown(spec: str) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ..agents.named import agent_from
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import UsageError
+from ..evals.evaluate import agent_of
 from ..evals.evaluation import run_evaluation
 from ..evals.settings import EvalConfig
 from ..evals.terminal import print_summary
@@ -72,7 +72,7 @@ def data(
     who = _player(policy, skills, habits)
     settings = load_config(EvalConfig, None, [f"env={environment(env)}", f"policy={who}", *settled, *(words or [])])
     folder = out or Path("runs") / f"data-{slug(settings.env)}"
-    agent = agent_from(settings.policy, api=settings.api, folder=folder, turn_timeout=settings.turn_timeout)
+    agent = agent_of(settings, folder)
     with resumable(ONCE_MORE):
         summary = run_evaluation(settings, agent, store=folder, resume=resume, overwrite=overwrite, progress=True)
     print_summary(summary, screen())

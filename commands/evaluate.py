@@ -164,7 +164,7 @@ def conclude(summary: Summary, folder: Path, html: Path | None, wire: TextIO | N
     if wire is not None:
         typer.echo(json.dumps(summary.to_json(), indent=2), file=wire)
     else:
-        print_summary(summary, screen(), report=html or folder / SUMMARY)
+        print_summary(summary, screen(), report=html, saved=folder / SUMMARY)
     stopped_early(summary)
     never_began(summary, folder / EPISODES)
     too_few_scores(summary, folder / EPISODES)

@@ -67,7 +67,7 @@ def serve(
 
     Each environment runs in a process of its own. A client names one as turnwise://HOST:PORT/ID, wherever an id is
     accepted, and finds the token in TURNWISE_TOKEN. OpenEnv's clients use http://HOST:PORT. SIGTERM and Ctrl-C wait for
-    running episodes (drain=30 seconds); a second one ends them.
+    running episodes (drain=30 seconds), unless their client left; a second one ends them.
 
     Examples:
 
@@ -121,13 +121,24 @@ async def _serve(server: EnvironmentServer, made: list[str]) -> None:
             typer.echo(f"{TOKEN}={token}")
         remark().print(f"{server.config.capacity} episodes at a time; Ctrl-C stops the server", markup=False)
         await stop.wait()
-        count = server.episodes.places.load
-        remark().print(f"waiting for {count} episode{'s' * (count != 1)}; Ctrl-C again ends them", markup=False)
+        remark().print(_waiting(server), markup=False)
         draining = asyncio.ensure_future(server.drain())
         ending = asyncio.ensure_future(at_once.wait())
         await asyncio.wait((draining, ending), return_when=asyncio.FIRST_COMPLETED)
         draining.cancel()
         ending.cancel()
+
+
+def _waiting(server: EnvironmentServer) -> str:
+    """Say which episodes a server that stops waits for, and for how long."""
+    playing = server.playing
+    left = max(0, server.episodes.places.load - playing)
+    what = f"waiting up to {server.config.drain:g} seconds for {_counted(playing)}; Ctrl-C again ends them"
+    return (what if playing else "stopping") + (f" ({_counted(left)} without a client: not waited for)" if left else "")
+
+
+def _counted(episodes: int) -> str:
+    return f"{episodes} episode{'s' * (episodes != 1)}"
 
 
 def _collect_less() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from traceback import extract_tb
 
-from ..errors import UsageError
+from ..errors import UnknownEnvironmentError, UsageError
 from .base import TurnEnv
 from .harbor.address import SCHEME, folder_of, is_harbor
 from .registry import GROUP, entries, find, register
@@ -32,7 +32,7 @@ def environment(text: str) -> str:
         text: an id, a file, or a folder; with ``:ID`` after it where there are several.
 
     Raises:
-        UnknownEnvironmentError: no such id; the message names the nearest.
+        UnknownEnvironmentError: no such id; the message names the nearest, or says what a file or folder lacks.
         UsageError: the file or folder cannot be imported, or does not bring exactly one environment.
     """
     if is_remote(text) or is_foreign(text):
@@ -42,7 +42,7 @@ def environment(text: str) -> str:
     place, colon, id = text.partition(":")
     path = Path(place)
     if path.suffix != ".py" and not (path / "pyproject.toml").is_file():
-        return find(text).id
+        return _id(text, path)
     brought = from_file(path) if path.suffix == ".py" else from_package(path)
     if id not in brought and (colon or len(brought) != 1):
         known = f"it registers {', '.join(brought)}; name one, as {path}:ID" if brought else unregistered(path)
@@ -50,6 +50,21 @@ def environment(text: str) -> str:
     chosen = id or brought[0]
     _places[chosen] = f"{path.resolve()}:{chosen}"
     return chosen
+
+
+def _id(text: str, path: Path) -> str:
+    """Return a registered id; a folder or file of this name, which has no environment, is answered by what it is."""
+    try:
+        return find(text).id
+    except UnknownEnvironmentError:
+        if not path.is_dir() and not path.is_file():
+            raise
+        what = "a folder without a pyproject.toml" if path.is_dir() else "not a Python file (.py)"
+    raise UnknownEnvironmentError(
+        f"{path} is {what}; name an environment by its id (`turnwise envs` lists them) or the Python file that "
+        "registers it (my_env.py). A folder must be a package that declares it (`turnwise new` writes one), or of "
+        "Harbor tasks (harbor:FOLDER)."
+    )
 
 
 def refuse_several(names: Sequence[str], *, already: bool = False) -> None:

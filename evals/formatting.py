@@ -22,6 +22,12 @@ OPERATIONAL = frozenset(
     }
 )
 """Settings that change no result; a report omits them."""
+TIME_NOTE = (
+    "Wall time of the scored episodes, added up, with all waiting: the policy's share includes the queue of a batch or "
+    "a server, the environment's that for a thread, a process or a server. Turnwise's share is bookkeeping and waiting "
+    "for other episodes of the run; where the policy answers at once, it is nearly all there is."
+)
+"""Explanation of the time split."""
 EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
@@ -91,7 +97,7 @@ def success_method(summary: Summary) -> str:
 
 
 def time_split(summary: Summary) -> str:
-    """Format the time split: ``"policy 71 % · environment 28 % · turnwise 1 %"``."""
+    """Format the time split: ``"policy 71 % · environment 28 % · turnwise 1 %"``; ``TIME_NOTE`` says what it counts."""
     names = ("policy", "environment", "turnwise")
     return " · ".join(f"{name} {whole_percent(share)}" for name, share in zip(names, summary.time.shares, strict=True))
 

@@ -59,6 +59,7 @@ def render_html(report: Report) -> str:
     environment.globals.update({name: getattr(formatting, name) for name in names})
     environment.globals.update({name: getattr(sample_episodes, name) for name in ("pieces", "speaker", "shown")})
     environment.globals.update(whisker=whisker, signed_interval=_signed_interval, ranking_headings=HEADINGS)
+    environment.globals["time_note"] = formatting.TIME_NOTE
     views = [_view(each) for each in report.evaluations]
     return environment.get_template("report.html.j2").render(
         report=report,

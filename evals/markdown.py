@@ -9,6 +9,7 @@ from ..envs.messages import Message
 from .collect_runs import Evaluation, Report, Training, is_rate
 from .compare import Comparison
 from .formatting import (
+    TIME_NOTE,
     facts,
     failures,
     interval,
@@ -57,7 +58,7 @@ def _evaluation(each: Evaluation, *, heading: bool) -> list[str]:
     blocks.append(f"Failures: {_inline(failures(s))}")
     blocks.append(_inline(not_scored(s)))
     if s.time.total > 0:
-        blocks.append(f"Time: {time_split(s)}")
+        blocks.append(f"Time: {time_split(s)}. {TIME_NOTE}")
     for name, strata in (("level", s.levels), ("split", s.splits), ("template", s.templates)):
         blocks.append(_strata(name, strata))
     blocks.append(_pass_k(s))

@@ -64,9 +64,9 @@ class TimeSplit:
     """Wall time of episodes, in seconds summed over scored episodes.
 
     Args:
-        policy: seconds spent sampling actions.
-        environment: seconds spent resetting and stepping.
-        turnwise: seconds spent on everything else.
+        policy: seconds from each request for an action to its answer, including a queue.
+        environment: seconds from each call of the environment to its answer, including a wait for where it runs.
+        turnwise: seconds of everything else, including the wait for other episodes of the same process.
     """
 
     policy: float

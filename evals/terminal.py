@@ -27,13 +27,20 @@ from .ranking import HEADINGS, Ranking
 from .summary import Stratum, Summary
 
 
-def print_summary(summary: Summary, console: Console | None = None, *, report: Path | str | None = None) -> None:
+def print_summary(
+    summary: Summary,
+    console: Console | None = None,
+    *,
+    report: Path | str | None = None,
+    saved: Path | str | None = None,
+) -> None:
     """Print a summary; plain text if the output is piped.
 
     Args:
         summary: summary to print.
         console: console to print on (default: standard output).
         report: path of the report, printed at the end.
+        saved: path of the saved summary, printed at the end if there is no report.
     """
     console = console or Console(highlight=False)
     line = Text("  ").append("success ", "dim").append(success(summary), "bold")
@@ -42,8 +49,9 @@ def print_summary(summary: Summary, console: Console | None = None, *, report: P
         line.append(f"   {name} ", "dim").append(value)
     console.print(line.append(f"   {time_split(summary)}"), soft_wrap=True)
     second = Text("  ").append("failures: ", "dim").append(failures(summary))
-    if report is not None:
-        second.append("   report: ", "dim").append(str(report))
+    for name, path in [("report", report), ("summary", None if report is not None else saved)]:
+        if path is not None:
+            second.append(f"   {name}: ", "dim").append(str(path))
     console.print(second, soft_wrap=True)
     for note in (*environment_notes(summary), *summary.notes):
         console.print(Text("  ").append(f"note: {note}", "yellow"), soft_wrap=True)

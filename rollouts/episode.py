@@ -71,8 +71,8 @@ class Turn:
         versions: policy version per action id.
         finish: reason why sampling ended.
         seat: name of the player, if there are several.
-        seconds_policy: seconds spent in the policy.
-        seconds_env: seconds spent in the environment.
+        seconds_policy: wall time in the policy, including a queue of a batch or server.
+        seconds_env: wall time in the environment, including a wait for where it runs.
         obs_key: key of the state, equal for equal states, for step-level groups (GiGPO).
         info: further records of the environment, JSON-able.
         thoughts: reasoning of the model before it acted; the environment never saw it.

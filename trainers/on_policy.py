@@ -21,6 +21,7 @@ from ..rollouts.branching import refuse_unforkable
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.istar import IStar
+from .algorithms.modulator import modulated
 from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
 from .algorithms.trees import counted_once
 from .collect.async_rollouts import OverlapConfig
@@ -249,10 +250,7 @@ def iterate(
             batch = kl_in_reward(batch, config.loss.kl.coef)
     warming = config.algorithm.needs_values and version < config.values.warmup
     credit = (config.algorithm.warming() if warming else config.algorithm).credit(batch, critic)
-    rows = credit.rows
-    for modulator in config.modulators:
-        rows = modulator.modulate(batch, rows)
-    rows = weighted(config, rows, len(batch.episodes))
+    rows = weighted(config, modulated(config.modulators, batch, credit), len(batch.episodes))
     if config.shared_token_weight == "split":
         rows = counted_once(batch, rows)
     with observed(observe, batch.episodes, rows, credit.value_T) as clips:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import email.message
 import importlib.util
+import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from ...tasks.code.repair.packages import files_below
 TEST_FOLDERS = ("tests", "test")
 RUNS_TESTS = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 """Distributions that tests need; all are pure Python."""
+ARCHIVE = re.compile(r"(?P<name>[^/\\]+?)(-(?P<version>\d[^-/\\]*))?\.(tar(\.\w+)?|tgz|zip)$")
+"""File name of an sdist, such as ``boltons-26.2.0.tar.gz``."""
 LARGEST = 2 * 1024 * 1024
 """Largest size of a source or test data file, in bytes."""
 
@@ -52,17 +55,26 @@ def opened(package: str) -> Opened:
         found = _unpacked(files, path.name)
     elif path.is_file():
         found = _unpacked(_archived(path), path.name)
-    elif importlib.util.find_spec(package.partition(".")[0]) is not None and package.isidentifier():
+    elif package.isidentifier() and importlib.util.find_spec(package) is not None:
         found = _installed(package)
     else:
-        raise UsageError(
-            f"there is no folder, sdist or installed package {package!r}; get an sdist with: "
-            f"pip download --no-deps --no-binary :all: {package}"
-        )
+        raise UsageError(_missing(package))
     tests = [name for name in found.files if is_test(name)]
     if not tests:
         raise UsageError(f"{package} has no tests: none of its files is named test_*.py; an sdist often has them")
     return found
+
+
+def _missing(package: str) -> str:
+    """Say what is missing; pip can download a distribution, and neither a path nor an archive by its file name."""
+    download = "pip download --no-deps --no-binary :all:"
+    if (archive := ARCHIVE.search(package)) is not None:
+        name, version = archive["name"], archive["version"]
+        wanted = f"{name}=={version}" if version else name
+        return f"there is no file {package}; check its path, or download an sdist with: {download} {wanted}"
+    if "/" in package or package.startswith("."):
+        return f"there is no file or folder {package}; name an sdist, a folder, or an installed package"
+    return f"there is no folder, sdist or installed package {package!r}; get an sdist with: {download} {package}"
 
 
 def is_test(path: str) -> bool:

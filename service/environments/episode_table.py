@@ -20,6 +20,8 @@ ENDED = 256
 """Number of ended episodes of one client whose last answer is kept until the client closes them."""
 AWAITED = 16_384
 """Number of further ones whose reward their client has yet to ask for, as NeMo Gym does after a whole run."""
+BACK = 15.0
+"""Seconds that a server that stops waits for a client without a connection; ORS clients ping every 10."""
 REMEMBERED = 10_000
 """Number of closed episodes whose ids are refused, so that a late frame cannot start them again."""
 
@@ -40,6 +42,20 @@ class EpisodeTable:
     def hosts(self) -> list[Host]:
         """Hosts of the open episodes, forks included."""
         return [episode.host for episode in self._open.values() if episode.host is not None]
+
+    def playing(self, since: float) -> int:
+        """Return the number of episodes in play: a call is in progress, or the client was here and may act again.
+
+        Args:
+            since: time from which a connected client must have sent a request, or received its answer.
+        """
+        return sum(self._in_play(episode, since) for episode in self._open.values())
+
+    def _in_play(self, episode: ServedEpisode, since: float) -> bool:
+        if any(not call.done() for call in episode.calls):
+            return not episode.waiting
+        limit = since if episode.connection is not None else now() - BACK
+        return episode.host is not None and episode.touched >= limit
 
     def find(self, client: str, id: Any, connection: object | None) -> ServedEpisode:
         """Return an episode of a client, and attach it to its connection.

@@ -24,9 +24,6 @@ class Places:
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
         self.draining = False
         """Whether no episode may start any more."""
-        self.empty = asyncio.Event()
-        """Set while no place is in use."""
-        self.empty.set()
 
     @property
     def load(self) -> int:
@@ -73,8 +70,6 @@ class Places:
         if not self._used[client]:
             del self._used[client]
         self._serve()
-        if not self.load:
-            self.empty.set()
 
     def drain(self) -> None:
         """Refuse every episode from now on, also to those that wait."""
@@ -92,7 +87,6 @@ class Places:
 
     def _take(self, client: str) -> None:
         self._used[client] += 1
-        self.empty.clear()
 
     def _fits(self, client: str) -> bool:
         return self.load < self.capacity and self._used[client] < self._per_client

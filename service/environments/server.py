@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.metadata
 import logging
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from ...envs.remote.frames import PATH
 from ...logs import event
 from ..server import LoopServer
 from .access import Access, Client
+from .calls import now
 from .catalog import Catalog
 from .episodes import Episodes
 from .nemo_routes import NemoRoutes
@@ -27,6 +27,8 @@ from .socket import EnvironmentSocket
 from .wire import AbortableSocket, Wire
 
 LOG = logging.getLogger(__name__)
+LOOK = 0.1
+"""Seconds between two checks whether episodes still run when the server stops."""
 SWEEP = 1.0
 """Seconds between two searches for episodes that their clients have left."""
 
@@ -91,11 +93,20 @@ class EnvironmentServer:
         self.address = f"ws://{host}:{self._server.port}"
         return self.address
 
+    @property
+    def playing(self) -> int:
+        """Number of episodes that ``drain`` would wait for."""
+        return self.episodes.playing(now() - self.config.drain)
+
     async def drain(self) -> None:
-        """Start no more episodes, and wait until the running ones have ended, at most ``drain`` seconds."""
+        """Start no more episodes, and wait for the running ones, at most ``drain`` seconds.
+
+        It does not wait for a client that left, or that has been silent for longer.
+        """
         self.episodes.places.drain()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.episodes.places.empty.wait(), self.config.drain)
+        start = now()
+        while self.episodes.playing(start - self.config.drain) and now() - start < self.config.drain:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)
 
     async def aclose(self) -> None:
         """Stop serving, and close every environment."""

@@ -53,7 +53,8 @@ class ServeConfig(Config):
     waiting: int = pydantic.Field(default=256, ge=0)
     """Number of episodes that may wait for a place when the server is full."""
     drain: float = pydantic.Field(default=30.0, ge=0)
-    """Seconds that running episodes have to end after SIGTERM."""
+    """Seconds that running episodes have to end after SIGTERM. Those whose client has been silent for longer, or
+    without a connection for 15 seconds, end at once."""
 
     @pydantic.model_validator(mode="after")
     def _limits_need_processes(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,25 @@ def test_a_policy_that_does_not_exist_is_one_line_that_says_what_does(spec: str,
     with pytest.raises(UsageError, match=message) as caught:
         agent_from(spec)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["oracle", " random", "null", "mixed:0,1", "function:{module}:left"])
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"temperature": 0.0}, "temperature"),
+        ({"max_tokens": 5}, "max_tokens"),
+        ({"agent": AgentSettings(top_p=0.5)}, "agent.top_p"),
+        ({"agent": AgentSettings(temperature=1.0)}, "temperature"),
+    ],
+)
+def test_what_is_not_a_model_has_no_temperature(module: str, spec: str, settings: dict[str, Any], name: str) -> None:
+    given = spec.format(module=module)
+    with pytest.raises(
+        UsageError, match=f"^{name} has no effect on '{given.strip()}', which is not a model: .* folder"
+    ):
+        agent_from(given, **settings)
+    assert agent_from(given, agent=AgentSettings()), "defaults are not set"
 
 
 def test_settings_survive_and_are_the_defaults_where_there_are_none(tmp_path: Path) -> None:

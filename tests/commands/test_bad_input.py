@@ -70,6 +70,21 @@ Run = Callable[..., Any]
             ("demo/GuessNumber-v0: the argument 'max_turns' must be an integer; got 'three'",),
         ),
         (("new", "json"), ("the name 'json' belongs to a module",)),
+        (("eval", "guess.py", "-p", "oracle", "temperature=0"), ("temperature has no effect on 'oracle', which is",)),
+        (("data", "guess.py", "agent.top_p=0.5"), ("agent.top_p has no effect on 'mixed:0,0.5,1', which is not a",)),
+        (("eval", ".", "-p", "null"), (". is a folder without a pyproject.toml; name an environment by its id",)),
+        (("certify", "./."), (". is a folder without a pyproject.toml", "my_env.py", "harbor:FOLDER")),
+        (("train", "bc", "env=/etc/passwd"), ("/etc/passwd is not a Python file (.py); name an environment by",)),
+        (("tasks", "build-repair", "./gone"), ("there is no file or folder ./gone; name an sdist, a folder, or",)),
+        (("tasks", "build-repair", "gone.tar.gz"), ("no file gone.tar.gz; check its path, or", ":all: gone\n")),
+        (
+            ("tasks", "build-repair", "a/my-gone-1.2rc1.tgz"),
+            ("no file a/my-gone-1.2rc1.tgz", ":all: my-gone==1.2rc1\n"),
+        ),
+        (
+            ("tasks", "build-repair", "gone-away"),
+            ("no folder, sdist or installed package 'gone-away'", ":all: gone-away"),
+        ),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
 )

@@ -36,7 +36,10 @@ def test_eval_leaves_a_store_a_summary_and_a_report(run: Run) -> None:
 
 
 def test_eval_without_names_finds_a_folder(run: Run) -> None:
-    assert run("eval", "guess.py", "-p", "mixed:0.5", "-n", "2", "--no-report").code == 0
+    ran = run("eval", "guess.py", "-p", "mixed:0.5", "-n", "2", "--no-report")
+    assert ran.code == 0
+    assert "   summary: runs/eval-GuessNumber-v0-mixed-0.5/summary.json" in ran.out
+    assert "report" not in ran.out, "there is none"
     assert Path("runs/eval-GuessNumber-v0-mixed-0.5/summary.json").exists()
     assert not Path("runs/eval-GuessNumber-v0-mixed-0.5/report.html").exists()
 
@@ -91,12 +94,12 @@ def test_a_store_without_a_scored_episode_needs_no_flag(run: Run, tmp_path: Path
 
 
 def test_a_number_says_how_it_was_made(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["eval", "guess.py", "-p", "oracle", "-n", "2", "--out", "runs/one", "seed=7", "temperature=0.5"]
+    words = ["eval", "guess.py", "-p", "oracle", "-n", "2", "--out", "runs/one", "seed=7", "failure_rate=0.5"]
     monkeypatch.setattr(sys, "argv", ["/usr/bin/turnwise", *words, "env_kwargs={}"])
     assert run(*words).code == 0
     made = json.loads(Path("runs/one/summary.json").read_text())["made"]
     assert made["command"] == shlex.join(["turnwise", *words, "env_kwargs={}"])
-    assert (made["settings"]["seed"], made["settings"]["temperature"]) == (7, 0.5)
+    assert (made["settings"]["seed"], made["settings"]["failure_rate"]) == (7, 0.5)
     assert len(made["settings"]["env_source"]) == 16
     assert made["versions"]["turnwise"]
     assert datetime.fromisoformat(made["date"]).tzinfo is UTC

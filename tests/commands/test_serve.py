@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import turnwise as tw
 from turnwise.agents.scripted import FunctionAgent
+from turnwise.commands.serve import _waiting
 from turnwise.envs.remote.address import served_token
 
 from ..service.environment_servers import OPERATOR, TOKEN
@@ -83,7 +85,7 @@ def test_eval_plays_a_served_file_and_sigterm_drains(
     assert process.wait(30) == 0
     error = process.stderr.read()
     assert "Traceback" not in error
-    assert "waiting for 1 episode;" in error
+    assert "waiting up to 5 seconds for 1 episode; Ctrl-C again ends them" in error
 
 
 @pytest.mark.slow
@@ -141,6 +143,26 @@ def lives(pid: int) -> bool:
 def test_a_server_takes_the_token_that_names_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNWISE_TOKEN", f"gpu-7:8791={TOKEN},{OPERATOR}")
     assert served_token() == OPERATOR
+
+
+@pytest.mark.parametrize(
+    ("playing", "places", "said"),
+    [
+        (0, 0, "stopping"),
+        (2, 2, "waiting up to 30 seconds for 2 episodes; Ctrl-C again ends them"),
+        (
+            1,
+            3,
+            "waiting up to 30 seconds for 1 episode; Ctrl-C again ends them (2 episodes without a client: not waited",
+        ),
+        (0, 1, "stopping (1 episode without a client: not waited for)"),
+        (1, 0, "waiting up to 30 seconds for 1 episode; Ctrl-C again ends them"),
+    ],
+)
+def test_a_server_that_stops_says_what_it_waits_for(playing: int, places: int, said: str) -> None:
+    episodes = SimpleNamespace(places=SimpleNamespace(load=places))
+    server: Any = SimpleNamespace(playing=playing, episodes=episodes, config=SimpleNamespace(drain=30.0))
+    assert _waiting(server).startswith(said)
 
 
 def test_bad_input_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,8 @@ def test_a_run_becomes_three_files_that_agree(make_episode: Make, tmp_path: Path
     for words in (f"{100 * summary.success.value:.1f}", "turn limit", "wrong answer", "pass@2", "found", "mixed:0.5"):
         assert words in page.text
         assert words in text or words == "mixed:0.5"
+    assert "Wall time of the scored episodes, added up, with all waiting" in page.text
+    assert " %. Wall time of the scored episodes, added up, with all waiting" in text
     assert sum(f"{n} {kind}" in page.text for kind, n in summary.failures.items()) == len(summary.failures)
 
 

@@ -8,7 +8,7 @@ import pickle
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -508,6 +508,33 @@ def test_draining_starts_nothing_and_waits_for_what_runs() -> None:
         assert not draining.done()
         client.ask("close", episode)
         draining.result(10)
+
+
+@pytest.mark.parametrize("connected", [True, False], ids=["silent", "disconnected"])
+def test_draining_does_not_wait_for_a_client_that_is_gone(connected: bool) -> None:
+    with serving(drain=20) as server, Raw(server) as client, Raw(server) as other:
+        gone, plays = client.reset(0), other.reset(1)
+        if not connected:
+            client.socket.socket.close()
+            until(lambda: server.episodes._open[gone].connection is None)
+        assert in_loop(lambda: server.playing) == 2, "the client may come back"
+        server.episodes._open[gone].touched -= 21 if connected else 16
+        assert in_loop(lambda: server.playing) == 1
+        draining = asyncio.run_coroutine_threadsafe(server.drain(), LOOP._started[1])
+        assert text_of(other.ask("step", plays, turn=0, action=act("add"))) == "total 1"
+        assert not draining.done(), "the other client still plays"
+        other.ask("close", plays)
+        draining.result(10)
+        assert server.episodes.places.load == 1
+
+
+def in_loop(ask: Callable[[], int]) -> int:
+    """Call a function in the server's event loop, whose clock it needs."""
+
+    async def call() -> int:
+        return ask()
+
+    return asyncio.run_coroutine_threadsafe(call(), LOOP._started[1]).result(10)
 
 
 def test_wrong_settings_of_a_server_are_refused() -> None:

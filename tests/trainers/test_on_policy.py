@@ -106,6 +106,19 @@ def test_a_group_of_one_is_refused_where_there_would_be_no_baseline(name: str) -
         config(name, group_size=1)
 
 
+def test_a_penalty_in_the_reward_is_refused_where_values_do_not_contain_it() -> None:
+    """The credit of VinePPO's first turn would lack the KL of all later ones."""
+    in_reward = {"kl": {"coef": 0.5, "where": "reward"}}
+    for name in ("ppo", "rloo", "arpo"):
+        assert config(name, loss=in_reward).loss.kl.coef == 0.5
+    with pytest.raises(
+        pydantic.ValidationError, match=r"loss\.kl\.where = reward charges .* Use loss\.kl\.where = loss"
+    ):
+        config("vine-ppo", loss=in_reward)
+    assert config("vine-ppo", loss={"kl": {"coef": 0.5}}).loss.kl.where == "loss"
+    assert config("vine-ppo", loss={"kl": {"coef": 0.0, "where": "reward"}}), "there is no penalty"
+
+
 def test_a_constant_needs_one() -> None:
     with pytest.raises(pydantic.ValidationError, match="set denominator"):
         config("grpo", normalizer="const")

@@ -27,11 +27,14 @@ class Credit:
             critic.
         value_T: the critic's value of the state before each sampled token, ``[T]``, for readers of kept episodes;
             ``None`` without a critic.
+        skipped_U: turns whose advantage is unknown, ``[U]``; they have advantage 0, and keep it whatever modulators
+            follow. ``None`` if there are none.
     """
 
     rows: Rows
     target_T: Tensor | None = None
     value_T: Tensor | None = None
+    skipped_U: Tensor | None = None
 
 
 class Algorithm(Config):
@@ -72,7 +75,7 @@ class Algorithm(Config):
         """Return which frozen model scores the batch as ``logp_ref``; by default that of the loss's KL penalty.
 
         Raises:
-            ValueError: the algorithm and the penalty need different models.
+            ValueError: the algorithm cannot be combined with the penalty.
         """
         return penalty
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import pydantic
@@ -21,6 +22,9 @@ class EMPG(Modulator):
     ``g(H) = e^{−kĤ} / mean e^{−kĤ}`` has the mean 1 over the batch's turns, so it moves the signal between turns and
     adds none. ``f(H) = e^{−k'Ĥ}`` is the future clarity bonus, which an episode's last turn does not get. Subtracting
     the batch's mean afterwards keeps the bonus from rewarding every turn.
+
+    Turns that the algorithm skipped have an entropy, but no advantage, and do not count in the means of g and of the
+    result.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"centred": "centered"}
@@ -38,13 +42,14 @@ class EMPG(Modulator):
 
     def modulate(self, batch: Batch, rows: Rows) -> Rows:
         """Scale by g, add ζ f of the next turn, and subtract the mean."""
-        sums_U, tokens_U = per_turn(batch, rows, rows.entropy)
-        said_U = tokens_U > 0
-        if not bool(said_U.any()):
+        learns_U = per_turn(batch, rows, rows.advantage)[1] > 0
+        if not bool(learns_U.any()):
             return rows
+        sums_U, tokens_U = per_turn(batch, replace(rows, mask=batch.rows.mask), rows.entropy)
+        said_U = tokens_U > 0
         normal_U = normalized(sums_U / tokens_U.clamp_min(1), said_U)
         scale_U = torch.exp(-self.k * normal_U)
-        scale_U = scale_U / scale_U[said_U].mean()
+        scale_U = scale_U / scale_U[learns_U].mean()
         clarity_U = torch.zeros_like(scale_U)
         follows_U = (batch.episode_U[1:] == batch.episode_U[:-1]) & said_U[1:]
         clarity_U[:-1] = torch.where(follows_U, torch.exp(-self.k_future * normal_U[1:]), 0.0)
@@ -52,7 +57,7 @@ class EMPG(Modulator):
         advantage_T = rows.advantage.double() * scale_U[turn_T] + self.zeta * clarity_U[turn_T]
         if self.centered:
             mean_U = per_turn(batch, rows, advantage_T)[0] / tokens_U.clamp_min(1)
-            advantage_T = advantage_T - mean_U[said_U].mean()
+            advantage_T = advantage_T - mean_U[learns_U].mean()
         return rows.with_token_advantage(advantage_T)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ...rollouts import step_values
 from ..critics.values import Values
 from ..learning.batch import Batch
+from ..learning.kl import KLConfig
 from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
 
@@ -46,6 +47,19 @@ class VinePPO(Algorithm):
         """Each turn, by its values."""
         return "turn"
 
+    def frozen(self, penalty: KLConfig) -> KLConfig:
+        """Return the reference of a KL penalty in the loss.
+
+        Raises:
+            ValueError: the penalty is part of the reward.
+        """
+        if penalty.coef and penalty.where == "reward":
+            raise ValueError(
+                "loss.kl.where = reward charges an action for the KL of all later turns, and vine-ppo cannot: its "
+                "values are returns of rollouts whose KL is not recorded. Use loss.kl.where = loss"
+            )
+        return penalty
+
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Put the advantage of each turn on its sampled tokens."""
         value_U = state_values(batch, self.gamma)
@@ -56,7 +70,7 @@ class VinePPO(Algorithm):
         if self.whiten and known_U.any():
             known = advantage_U[known_U]
             advantage_U = (advantage_U - known.mean()) / (known.std(correction=0) + 1e-8)
-        return Credit(batch.rows.with_turn_advantage(torch.where(known_U, advantage_U, 0.0)))
+        return Credit(batch.rows.with_turn_advantage(torch.where(known_U, advantage_U, 0.0)), skipped_U=~known_U)
 
 
 def state_values(batch: Batch, gamma: float) -> Tensor:

@@ -7,7 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnwise.trainers.algorithms.algorithm import Credit
 from turnwise.trainers.algorithms.empg import EMPG
+from turnwise.trainers.algorithms.modulator import modulated
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.rows import Rows
@@ -98,3 +100,27 @@ def test_alike_entropies_leave_credit_alone() -> None:
     assert torch.allclose(EMPG(zeta=0.0, centered=False).modulate(batch, rows).advantage, rows.advantage)
     nobody = batch.rows.select([])
     assert EMPG().modulate(batch, nobody) is nobody
+
+
+def test_a_turn_that_the_algorithm_skipped_has_no_credit_and_moves_no_mean() -> None:
+    """The other turns get what they would get if the skipped one were only a state with an entropy."""
+    batch, empg = batch_of(), EMPG(zeta=0.5)
+    entropies = [0.5, 0.25, 1.0, 1.5, 0.75, 3.0, 0.0, 0.25, 0.5, 2.0, 1.0]
+    rows = credited(batch, entropies, [1.0, -0.5, 2.0])
+    skipped_U = torch.tensor([False, True, False, False, False, False])
+    rows = rows.with_token_advantage(torch.where(skipped_U[rows.turn.clamp_min(0)], 0.0, rows.advantage))
+    got = modulated([empg], batch, Credit(rows, skipped_U=skipped_U))
+    assert torch.equal(got.mask, rows.mask), "it is sampled, and the loss counts it"
+    h = [(entropies[first] + entropies[last]) / 2 for first, last in [(0, 1), (2, 2), (3, 5), (6, 6), (7, 8), (9, 10)]]
+    h[2] = sum(entropies[3:6]) / 3
+    h = [(each - min(h)) / (max(h) - min(h)) for each in h]
+    g, f = [math.exp(-each) for each in h], [math.exp(-each) for each in h]
+    mean = (sum(g) - g[1]) / 5
+    wanted = [g[0] / mean + 0.5 * f[1], g[2] / mean, -0.5 * g[3] / mean, 2 * g[4] / mean + 0.5 * f[5], 2 * g[5] / mean]
+    off = sum(wanted) / 5
+    first, _, *others = (got.advantage[rows.turn == turn] for turn in range(6))
+    found = [float(each[0]) for each in (first, *others)]
+    assert found == pytest.approx([each - off for each in wanted], abs=1e-5)
+    assert not got.advantage[rows.turn == 1].any(), "its advantage is unknown"
+    everything = Credit(rows, skipped_U=torch.ones(6, dtype=torch.bool))
+    assert torch.equal(modulated([empg], batch, everything).advantage, rows.advantage)

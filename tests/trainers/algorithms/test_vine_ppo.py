@@ -75,8 +75,11 @@ def test_what_is_unknown_is_not_among_what_is_whitened() -> None:
     paid: Rewards = [[[1.0, 0.0], [0.0]]]
     lost = Lookahead(0, (9.0,), Outcome.INFRA_FAILED)
     ahead = [[Lookahead(0, (0.5,), Outcome.COMPLETED)], [lost, lost], [Lookahead(0, (2.0,), Outcome.COMPLETED)]]
-    found = per_turn(VinePPO(), looked_ahead(batch(paid), ahead))
-    assert found == [0.0, 0.0, 0.0], "one known advantage differs from nothing: its deviation is 0"
+    given_ = looked_ahead(batch(paid), ahead)
+    assert per_turn(VinePPO(), given_) == [0.0, 0.0, 0.0], (
+        "one known advantage differs from nothing: its deviation is 0"
+    )
+    assert VinePPO().credit(given_, None).skipped_U.tolist() == [True, True, False]  # type: ignore[union-attr]
     ahead[1] = [Lookahead(0, (1.0,), Outcome.COMPLETED), lost]
     raw = torch.tensor([1.0 + 1.0 - 0.5, 0.0 - 1.0, 0.0 - 2.0])
     wanted = (raw - raw.mean()) / raw.std(correction=0)
