@@ -71,7 +71,7 @@ class ProgramAgent(ChatAgent):
         self.endpoint = endpoint or Endpoint()
 
     def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """Report settings that differ from training's, and those that a program makes ineffective; see ``Remarking``."""
+        """Report departures from training, and settings that a program makes ineffective; see ``Remarking``."""
         unused = [f"agent.context = {self.context_name!r}"] if self.context_name != "full" else []
         unused += ["agent.system"] if self.system else []
         if not unused:
