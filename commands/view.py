@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,6 +92,8 @@ def view(
 
 
 def _in_terminal(runs: list[Path] | None, *, index: bool) -> None:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # it reads keys from the one, and draws on the other
+        raise UsageError("--tui needs a terminal; omit it for the viewer in the browser, or write pages by --export")
     from ..view.runs import Runs
 
     found = Runs(runs or [Path("runs")], wait=not runs)

@@ -162,12 +162,20 @@ def _tools_of(cls: Any) -> tuple[Tool, ...]:
                 text = f"tool {marked['name']!r} has no self; write def {value.__name__}(self, ...)"
                 raise ContractError(f"{text}{at(defined_at(value))}")
             else:
-                found[attribute] = describe(value, marked["name"], marked["ends"], marked["strict"])
+                found[attribute] = _described(value, **marked)
     names = [tool.name for tool in found.values()]
     for name in names:
         if names.count(name) > 1:
             raise ContractError(f"{cls.__name__} has two tools named {name!r}; an agent could not tell them apart")
     return tuple(found.values())
+
+
+def _described(method: Callable[..., Any], name: str, ends: bool, strict: bool) -> Tool:
+    """Describe a tool of a class; an error also says where the method is defined, which no traceback does."""
+    try:
+        return describe(method, name, ends, strict)
+    except ContractError as error:
+        raise ContractError(f"{error}{at(defined_at(method))}") from None
 
 
 def jsonable(result: Any, tool: Tool) -> Any:

@@ -71,8 +71,12 @@ class ProgramAgent(ChatAgent):
         self.endpoint = endpoint or Endpoint()
 
     def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """Remarks for a reader of results; the agent's parser is not used."""
-        return self.notes
+        """Report departures from training, and settings that a program makes ineffective; see ``Remarking``."""
+        unused = [f"agent.context = {self.context_name!r}"] if self.context_name != "full" else []
+        unused += ["agent.system"] if self.system else []
+        if not unused:
+            return self.notes
+        return (*self.notes, f"the program decides what the model reads; without effect here: {', '.join(unused)}")
 
     def start(self, context: EpisodeContext) -> ProgramSession:  # type: ignore[override]
         """Return a session that starts the program with its first observation."""

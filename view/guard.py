@@ -44,7 +44,8 @@ def new_token(given: str | None = None) -> str:
     if given is None:
         return secrets.token_urlsafe(24)
     if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.replace("-", "").replace("_", "").isalnum():
-        raise UsageError(f"a token needs at least {SHORTEST_TOKEN} letters, digits, - and _; omit it for a random one")
+        rule = f"must be at least {SHORTEST_TOKEN} letters, digits, - and _"
+        raise UsageError(f"the token (--token or TURNWISE_VIEW_TOKEN) {rule}; omit it for a random one")
     return given
 
 

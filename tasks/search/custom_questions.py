@@ -125,7 +125,10 @@ def _check(one: Question, corpus: Corpus, where: str) -> None:
     for id in dict.fromkeys([*(id for fact in one.evidence for id in fact), *(x.document for x in one.lookups)]):
         page = corpus.get(id)
         if page is None:
-            raise UsageError(f"{where} names the page {id!r}, which the corpus lacks; correct its id, or add the page")
+            known = next((f" (it has {other.id!r})" for other in corpus), "")
+            raise UsageError(
+                f"{where} names the page {id!r}, which the corpus lacks{known}; correct its id, or add the page"
+            )
         if not page.text.strip():
             raise UsageError(f"{where} names the page {id!r}, which has no text; name another")
     for id, words in one.passages:

@@ -227,6 +227,18 @@ def test_a_tool_that_an_agent_could_not_use_is_refused(function: Callable[..., A
         describe(function, "bad")
 
 
+def test_a_method_that_is_no_tool_is_refused_with_its_line() -> None:
+    class Shop:
+        @tw.tool
+        def buy(self, what) -> str:  # type: ignore[no-untyped-def]
+            """Buy."""
+            return str(what)
+
+    line = Shop.buy.__code__.co_firstlineno
+    with pytest.raises(ContractError, match=rf"'what' needs a type \(at {__file__}:{line} in .*Shop\.buy\)"):
+        tools_of(Shop)
+
+
 def lookup(word: str | list[Any]) -> str:
     """Look a word up."""
     return str(word)

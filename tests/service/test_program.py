@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
+from turnwise.agents.chat import ChatAgent
 from turnwise.agents.scripted import OracleAgent
 from turnwise.errors import InfrastructureError, PromptTooLongError, UsageError
 from turnwise.rollouts.options import RunOptions, run_options
@@ -26,7 +27,7 @@ from turnwise.service.process import ProgramConfig
 from turnwise.service.program import ProgramAgent, program_agent
 
 from ..rollouts.fakes import Count, faulty, raises, tasks
-from .fakes import LOOP, Speaker, agent, calls, program, spelt, text_of
+from .fakes import BYTES, LOOP, Speaker, agent, calls, program, spelt, text_of
 
 Play = Callable[..., Any]
 
@@ -347,3 +348,11 @@ def test_commands_are_read_as_a_shell_would() -> None:
 def test_only_a_model_can_stand_behind_a_program() -> None:
     with pytest.raises(UsageError, match="OracleAgent is not one"):
         program_agent(OracleAgent(), ProgramConfig(command=(sys.executable,)))
+
+
+def test_settings_that_a_program_makes_ineffective_are_named() -> None:
+    config = ProgramConfig(command=(sys.executable,))
+    assert ProgramAgent(agent(Speaker(["x"])), config).remarks(()) == ()
+    chat = ChatAgent(Speaker(["x"]), BYTES, context="last:1", system="Be brief.")
+    (remark,) = ProgramAgent(chat, config).remarks(())
+    assert remark.endswith("without effect here: agent.context = 'last:1', agent.system")

@@ -103,7 +103,7 @@ def test_a_corpus_elsewhere_has_no_pages_here(tmp_path: Path) -> None:
         ({**GOOD, "evidnce": ["a"]}, "q.jsonl:2 has the unknown field 'evidnce'.*nearest is 'evidence'"),
         ('{"question": "half \\ud800", "answers": ["Z"]}', "q.jsonl:2 has a lone surrogate"),
         ('{"question": "Q?", "answers": ["Z"], "evidence": ["\\udc00"]}', "q.jsonl:2 has a lone surrogate"),
-        ({**GOOD, "evidence": ["b"]}, "q.jsonl:2 names the page 'b', which the corpus lacks"),
+        ({**GOOD, "evidence": ["b"]}, r"q.jsonl:2 names the page 'b', which the corpus lacks \(it has 'a'\)"),
         ({**GOOD, "evidence": [["a", "b"]]}, "q.jsonl:2 names the page 'b'"),
         ({**GOOD, "lookups": [["first", "b"]]}, "q.jsonl:2 names the page 'b'"),
         ({**GOOD, "evidence": ["a"], "passages": {"a": "is second"}}, "q.jsonl:2: the passage 'is second' does not"),
@@ -146,7 +146,7 @@ def test_a_stored_corpus_is_held_against_the_questions_too(tmp_path: Path) -> No
     family(tmp_path, [GOOD])
     build(tmp_path / "c.corpus", "c", [Document("a", "A", "A is first.")])
     (tmp_path / "q.jsonl").write_text(json.dumps({**GOOD, "evidence": ["b"]}))
-    with pytest.raises(UsageError, match="'b', which the corpus lacks"):
+    with pytest.raises(UsageError, match=r"'b', which the corpus lacks \(it has 'a'\)"):
         CustomQuestions(tmp_path / "q.jsonl", tmp_path / "c.corpus")
 
 
