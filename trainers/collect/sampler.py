@@ -50,7 +50,7 @@ class TaskSampler:
         seed: seed of the order.
 
     Raises:
-        UsageError: ``max_tasks`` is below 1, or there are no levels.
+        UsageError: ``max_tasks`` is below 1, there are no levels, or the family has no such split.
     """
 
     def __init__(
@@ -68,6 +68,11 @@ class TaskSampler:
             raise UsageError("no levels are named; omit them to take all that the family has")
         self.family = family
         self.split = Split(split)
+        if self.split not in family.splits:
+            raise UsageError(
+                f"split is {self.split!s}, and family {family.name!r} has only {', '.join(family.splits)}: set split "
+                "to one of these"
+            )
         self.levels = tuple(levels) if levels is not None else family.usual
         self.max_tasks = max_tasks if max_tasks is not None else family.seeds
         self.seed = seed

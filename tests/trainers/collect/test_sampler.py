@@ -8,6 +8,7 @@ from turnwise import TaskSpec
 from turnwise.errors import UsageError
 from turnwise.tasks.family import SeededFamily, TaskFamily
 from turnwise.tasks.rng import Rng
+from turnwise.tasks.spec import Split
 from turnwise.trainers.collect.sampler import TaskSampler
 
 
@@ -56,3 +57,11 @@ def test_nothing_to_draw_from_is_an_error() -> None:
         TaskSampler(Levelled(), max_tasks=0)
     with pytest.raises(UsageError, match="no levels"):
         TaskSampler(Levelled(), levels=[])
+
+
+def test_a_split_that_the_family_lacks_is_refused_at_once() -> None:
+    class Trained(Levelled):
+        splits = (Split.TRAIN, Split.DEV)
+
+    with pytest.raises(UsageError, match="split is test_iid, and family 'levelled' has only train, dev"):
+        TaskSampler(Trained(), split="test_iid")
