@@ -1,4 +1,4 @@
-"""Evaluation during training, on tasks that are never trained on."""
+"""Evaluation during training, on the same tasks each time: held-out ones, unless ``eval.split`` is that of training."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class AgentConfig(AgentSettings):
 
 
 class EvalConfig(Config):
-    """Evaluation during training, on tasks that are never trained on."""
+    """Evaluation during training, on the same tasks each time: held-out ones, unless ``eval.split`` is ``split``."""
 
     every: int = pydantic.Field(default=10, ge=0)
     """Steps between evaluations; 0 means only before the first step and after the last."""
