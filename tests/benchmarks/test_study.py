@@ -330,6 +330,7 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
     assert len({learner.swept for learner in study.learner} - {None}) <= 1, "what is swept is the same for all"
     assert len({study[one].swept for one in study.against}) == 1, "of the two that are compared both are swept, or none"
     outcomes: dict[Any, float | None] = {}
+    agents = {}
     for learner in (study[one.name] for one in study.learner):
         value = study.sweep.values[0] if study.sweep and learner.swept else None
         job = plan.Job(learner.name, plan.digest(study, learner.name), value, 0)
@@ -342,6 +343,9 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
         path = words[1] if words[0] == "--config" else None
         config = load_config(kind, path, words[2:] if path else words)
         assert (config.env, config.threads) == (study.env, 1)
+        agents[learner.name] = (config.agent.context, config.agent.parser, config.agent.show_tools)
+        if learner.after is not None:
+            assert agents[learner.name] == agents[learner.after], "a learner reads what its clone reads"
         if value is not None:
             assert config.optimizer.lr == value
         assert callable(module.main)
