@@ -276,7 +276,7 @@ def test_unequal_budgets_are_named_and_compared_at_the_smallest(tables: Any) -> 
     assert tables.budget_table(study, [offline, slow, row("loop", 1900.0, slow.traces[0])]) == []
     uneven = tuple(((0.0, share), (60.0, share), (120.0, share)) for share in (0.2, 1.0, 1.0, 1.0, 1.0))
     shares = [replace(row("ppo", 240.0, []), traces=uneven), row("loop", 120.0, [(120.0, 0.5)])]
-    assert "| ppo | 240 | 0.84 (0.40 … 1.00) |" in tables.budget_table(bounded, shares), "no share is above 1"
+    assert "| ppo | 240 | 0.84 (0.40 … 1.00) | 90 |" in tables.budget_table(bounded, shares), "no share is above 1"
 
 
 def test_seeds_that_end_below_their_own_clone_are_counted() -> None:

@@ -33,9 +33,8 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
     assert config("arpo", branching={"weight": 0.5}).branching == EntropyBranching(weight=0.5)
     assert isinstance(config("vine-ppo").branching, StateValues)
     assert config("grpo").branching is None
-    assert isinstance(config("rloo", branching={"strategy": "entropy"}).branching, EntropyBranching), (
-        "a tree for others"
-    )
+    tree = config("rloo", branching={"strategy": "entropy"}, loss={"ratio_level": "turn"})
+    assert isinstance(tree.branching, EntropyBranching), "a tree for others"
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def test_a_folder_of_another_package_is_left_alone(package: Path, folder: Path, 
 
 
 def test_what_is_no_package_with_tests_is_refused(tmp_path: Path) -> None:
-    for what, match in ((tmp_path, "no package"), (tmp_path / "nothing", "no folder, sdist or installed package")):
+    for what, match in ((tmp_path, "no package"), (tmp_path / "nothing", "no file or folder")):
         with pytest.raises(UsageError, match=match):
             opened(str(what))
     (tmp_path / "thing").mkdir()
