@@ -3,11 +3,12 @@
 The corpus is a wiki of 6,400 invented people, one line each. Finding where someone's teacher lives takes two searches.
 The demonstrator searches correctly, except for questions about teachers: there, at any turn, it answers too soon with
 probability 0.8, with a name that it has just read. The clone learns the format, to copy names, and that habit, which
-stays at temperature 0. LOOP rewards right answers that the agent has read, and so removes the habit. It trains on both
-kinds in turn, since with one of them alone the model forgets the other. The questions of all evaluations need a page
-that no demonstration and no training question needs.
+stays at temperature 0. LOOP rewards right answers that the agent has read, and so can remove the habit. In 100 steps it
+did in four of five seeds of docs/results/search-habit.md; here, with ``--seed 0``, it did not. It trains on both kinds
+in turn, since with one of them alone the model forgets the other. The questions of all evaluations need a page that no
+demonstration and no training question needs.
 
-    python examples/search_training.py                 the whole run, some ten minutes on two cores
+    python examples/search_training.py                 the whole run, some five minutes on two cores
     python examples/search_training.py --short         two steps of each, as a quick check
 
 This does the same as ``turnwise train bc --config bc-search``, ``turnwise train loop --config loop-search``, and
