@@ -33,7 +33,11 @@ def play(study: Study, root: Path) -> list[Episode]:
     kwargs, levels = plan.with_files(study.env_kwargs, study, root), study.levels or ()
     if data.example:
         example = load_example(data.example)
-        example.prepare(root / plan.files_folder(study), data.seed)
+        files = root / plan.files_folder(study)
+        if not files.exists():  # runs of another harness may be reading them
+            unfinished = files.with_name(f".{files.name}")
+            example.prepare(unfinished, data.seed)
+            unfinished.rename(files)
         asyncio.run(example.demonstrate(study.env, kwargs, folder, data.episodes, seed=data.seed, **data.demonstrator))
         return list(load_episodes(folder))
     mixture = Mixture(data.skills, data.weights, data.habits)
