@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -19,10 +20,17 @@ from study_start import Start, measure_start
 from turnwise import make
 from turnwise.agents import Agent, OracleAgent
 from turnwise.agents.named import agent_from
+from turnwise.agents.settings import AgentSettings
+from turnwise.config import load_config
+from turnwise.errors import UsageError
 from turnwise.evals.evaluation import run_evaluation
 from turnwise.evals.sampling import sample_tasks
 from turnwise.evals.settings import EvalConfig
 from turnwise.rollouts.store import load_episodes
+from turnwise.trainers.registry import ALGORITHMS
+
+VIEW = ("context", "parser", "show_tools", "system")
+"""Settings that decide what a model reads and how its text becomes an action."""
 
 
 def main(path: Path) -> int:
@@ -74,10 +82,36 @@ def _train(job: dict[str, Any], run: Path, ranking: Timer) -> int:
         CONTROLS[job["control"]]()
     if job.get("ranked"):
         ranking.start()
+    refuse_other_view(job["script"], job["words"])
     module = importlib.import_module(f"turnwise.trainers.{job['script']}")
     words = [*job["words"], *(["resume=true"] if (run / "config.json").exists() else [])]
     code: int = module.main(words)
     return code
+
+
+def refuse_other_view(script: str, words: Sequence[str]) -> None:
+    """Refuse a learner that would read other text than the model that it starts from.
+
+    Raises:
+        UsageError: one of ``VIEW`` differs from what the model was trained with.
+    """
+    kind = next(entry for entry in ALGORITHMS.values() if entry.script == script).load()[0]
+    path, rest = (words[1], words[2:]) if words[0] == "--config" else (None, words)
+    config = load_config(kind, path, rest)
+    model = getattr(config, "model", None)
+    if not isinstance(model, str):
+        return
+    trained = AgentSettings.beside(model)
+    changed = [
+        f"agent.{name} = {now!r}, not {before!r}"
+        for name in VIEW
+        if (now := getattr(config.agent, name)) != (before := getattr(trained, name))
+    ]
+    if changed:
+        raise UsageError(
+            f"the learner would read other text than its clone in {model}: {', '.join(changed)}; set these in the "
+            "study's [shared] table, or in the learner's settings"
+        )
 
 
 def _measure(job: dict[str, Any], model: Path, store: Path) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ import pytest
 
 import turnwise as tw
 from turnwise.agents import FunctionAgent, OracleAgent
+from turnwise.agents.settings import AgentSettings
 from turnwise.errors import UsageError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -63,7 +64,7 @@ TASKS = [tw.TaskSpec("Hotter", seed=seed) for seed in range(16)]
 def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield importlib.import_module("study_start")
-    for name in ("study_start", "study_config"):
+    for name in [name for name in sys.modules if name.startswith("study_")]:
         sys.modules.pop(name, None)
 
 
@@ -164,3 +165,15 @@ def test_the_gate_says_why(start: Any, now: float, greedy: float, said: str | No
 def test_too_few_tasks_show_nothing(start: Any) -> None:
     with pytest.raises(UsageError, match="4 tasks cannot show whether a clone reads"):
         measured(start, counting, TASKS[:4])
+
+
+def test_a_learner_that_would_read_other_text_than_its_clone_is_refused(start: Any, tmp_path: Path) -> None:
+    worker = importlib.import_module("study_worker")
+    config = str(BENCHMARKS.parent / "configs" / "loop-maze.toml")
+    AgentSettings(context="full", show_tools=False).save(tmp_path)
+    same = ["--config", config, f"model={tmp_path}", "agent.context=full", "agent.show_tools=false"]
+    worker.refuse_other_view("loop", same)
+    with pytest.raises(UsageError, match=r"agent\.context = 'last:1', not 'full'; set these"):
+        worker.refuse_other_view("loop", same[:3])
+    with pytest.raises(UsageError, match=r"agent\.show_tools = True, not False"):
+        worker.refuse_other_view("loop", [*same, "agent.show_tools=true"])
