@@ -205,8 +205,7 @@ class Harness:
             clipped = clipping_of(run)
             line["episodes"] = sum(float(record.get("episodes") or 0) for record in run.records)
             line |= {"curve": trace_of(run, self.study.curve), "clipped": clipped and asdict(clipped)}
-            line["explained"] = explained_of(run)
-            line |= self.clones(job)
+            line |= explained_of(run) | self.clones(job)
             if ranks := ranks_of(run):
                 line["ranks"] = [asdict(rank) for rank in ranks]
         else:

@@ -13,26 +13,33 @@ from turnwise.evals.curves import Run
 EXPLAINED = ("value_explained", "critic/explained")
 """The metric of learners with token values, and of ArCHer; each before it learns from the step's episodes."""
 VALUES = (
-    "How much of their targets' variance the values explain before they learn from them: means over the last two "
-    "thirds of a run's steps. The targets of ArCHer's V are returns to go. Where a limit cuts an episode off, V of the "
-    "last state is a part of them."
+    "How much of their targets' variance the values explain before they learn from them, over the last two thirds of "
+    "a run's steps. Where nearly all episodes of a step end alike, there is next to no variance to explain. Such a "
+    "step can pull the mean far below 0, and leaves the median as it is. Studies that ran before November 29 have the "
+    "mean alone. The targets of ArCHer's V are returns to go. Where a limit cuts an episode off, V of the last state "
+    "is a part of them."
 )
 """Text before the table."""
+MEDIAN, MEAN = "explained_median", "explained"
+"""Keys of a line with the share that the values explain in the median step, and in the mean of steps."""
 
 
-def explained_of(run: Run) -> float | None:
-    """Return the mean share that a run's values explain, over the last two thirds of its steps."""
+def explained_of(run: Run) -> dict[str, float | None]:
+    """Return the share that a run's values explain, by key of a line, over the last two thirds of its steps."""
     for name in EXPLAINED:
         if values := [value for _, value, _ in run.series(name).values()]:
-            return statistics.fmean(values[len(values) // 3 :])
-    return None
+            late = values[len(values) // 3 :]
+            return {MEDIAN: statistics.median(late), MEAN: statistics.fmean(late)}
+    return {MEDIAN: None, MEAN: None}
 
 
 def explained_table(rows: Sequence[Row]) -> list[str]:
-    """Of each learner with values, the share that they explain: the mean over seeds."""
-    lines = ["| learner | explained (95 %) |", "|---|---|"]
+    """Of each learner with values, the share that they explain: means over seeds."""
+    lines = ["| learner | explained in the median step (95 %) | mean of steps (95 %) |", "|---|---|---|"]
     for row in rows:
-        shares = [line["explained"] for line in row.lines if line.get("explained") is not None]
-        if shares:
-            lines.append(f"| {row.name} | {spread(over_seeds(shares), 3)} |")
+        shares = {key: [line[key] for line in row.lines if line.get(key) is not None] for key in (MEDIAN, MEAN)}
+        if shares[MEAN]:
+            # Fewer lines with a median would be other seeds than those of the mean.
+            cells = (spread(over_seeds(s), 3) if len(s) == len(shares[MEAN]) else "–" for s in shares.values())
+            lines.append(f"| {row.name} | {' | '.join(cells)} |")
     return lines if len(lines) > 2 else []

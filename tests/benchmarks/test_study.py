@@ -543,10 +543,23 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize("name", ["value_explained", "critic/explained"])
-def test_what_values_explain_is_a_mean_over_the_last_two_thirds_of_the_steps(tmp_path: Path, name: str) -> None:
-    explained_of = importlib.import_module("study_values").explained_of
-    lines = [{"step": n + 1, name: share} for n, share in enumerate([-9.0, -9.0, 0.1, 0.2, 0.3, 0.4])]
+def test_what_values_explain_is_of_the_last_two_thirds_and_one_step_does_not_decide(tmp_path: Path, name: str) -> None:
+    values = importlib.import_module("study_values")
+    lines = [{"step": n + 1, name: share} for n, share in enumerate([-9.0, -9.0, 0.1, 0.2, -40.0, 0.4])]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert explained_of(read_run(tmp_path)) == pytest.approx(0.25)
+    found = values.explained_of(read_run(tmp_path))
+    assert found == {"explained_median": pytest.approx(0.15), "explained": pytest.approx(-9.825)}
     (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 0.0}) + "\n")
-    assert explained_of(read_run(tmp_path)) is None
+    assert set(values.explained_of(read_run(tmp_path)).values()) == {None}
+
+
+def test_a_median_over_fewer_seeds_than_the_mean_is_not_shown() -> None:
+    values, rows = (importlib.import_module(name) for name in ("study_values", "study_rows"))
+    old, new = {"explained": 0.5}, {"explained": 0.7, "explained_median": 0.9}
+
+    def table_of(*lines: dict[str, float]) -> str:
+        row = rows.Row("ppo", None, lines, *((None,) * 2 for _ in range(3)), 0)
+        return str(values.explained_table([row])[-1])
+
+    assert table_of(old, new) == "| ppo | – | 0.600 |"
+    assert table_of(new, new) == "| ppo | 0.900 | 0.700 |"
