@@ -1,7 +1,7 @@
 """The harness behind docs/results: one command reproduces a study, another writes its tables.
 
     python benchmarks/study.py maze-fo                        # sweep, then ten seeds of every learner
-    python benchmarks/study.py maze-fo --learners bc,ppo,archer --seeds 10 --jobs 2
+    python benchmarks/study.py maze-fo --learners bc,ppo,archer --seeds 5:10 --jobs 2
     python benchmarks/study.py report maze-fo                 # tables and curves into docs/results/maze-fo.md
 
 A study is a file in ``benchmarks/studies``. Learning rates are swept with the same list for every learner, on seeds of
@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import hashlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -284,6 +285,17 @@ def write_reports(names: Sequence[str], results: Path, docs: Path) -> None:
         write_together(results, docs)
 
 
+def seed_range(text: str) -> range:
+    """Read ``10`` or ``5:10``, with which several processes share the seeds.
+
+    Raises:
+        argparse.ArgumentTypeError: it is neither, or names no seed.
+    """
+    if (found := re.fullmatch(r"(?:(\d+):)?(\d+)", text)) and int(found[1] or 0) < int(found[2]):
+        return range(int(found[1] or 0), int(found[2]))
+    raise argparse.ArgumentTypeError(f"{text!r} names no seeds: write 10 for 0 … 9, or 5:10 for 5 … 9")
+
+
 def say(text: str) -> None:
     """A line on the screen, at once."""
     print(time.strftime("%H:%M:%S"), text, flush=True)
@@ -295,7 +307,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("study", help="a file of benchmarks/studies without .toml, or: report")
     parser.add_argument("studies", nargs="*", help="after report: which studies (all that have results)")
     parser.add_argument("--learners", help="with commas; all when omitted")
-    parser.add_argument("--seeds", type=int, default=10, help="reported seeds 0 … N−1")
+    parser.add_argument("--seeds", type=seed_range, default=range(10), help="N: seeds 0 … N−1; A:B: seeds A … B−1")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--out", type=Path, default=Path("runs/study"), help="the folder of all runs")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="the folder of what came of them")
@@ -311,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         learners = words.learners.split(",") if words.learners else [one.name for one in study.learner]
         name = Path(words.study).stem
         harness = Harness(study, words.out / name, words.results / name, jobs=words.jobs, retry=words.retry)
-        failed = harness.run(learners, range(words.seeds))
+        failed = harness.run(learners, words.seeds)
         say(f"done: {len(harness.outcomes)} runs in {harness.results}, {failed} failed just now")
         return 1 if failed else 0
     except TurnwiseError as error:

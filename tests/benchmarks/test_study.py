@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib
 import json
@@ -352,6 +353,19 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
             assert config.optimizer.lr == value
         assert callable(module.main)
     assert (BENCHMARKS / "studies" / f"{name}.toml").read_text().startswith("# ")
+
+
+def test_a_part_of_the_seeds_is_those_that_all_of_them_have(plan: Any, small: Path) -> None:
+    read = importlib.import_module("study").seed_range
+    assert (read("10"), read("5:10")) == (range(10), range(5, 10))
+    for wrong in ("0", "5:5", "-1:3", "x", ":"):
+        with pytest.raises(argparse.ArgumentTypeError, match="names no seeds"):
+            read(wrong)
+    study, everything = load_study(str(small)), range(3)
+    jobs = set(jobs_run(plan, study, ["turns", "fast"], everything, lambda job: -1.0))
+    parts = [set(jobs_run(plan, study, ["turns", "fast"], part, lambda job: -1.0)) for part in (range(2), range(2, 3))]
+    assert parts[0] | parts[1] == jobs
+    assert not any(job.learner == "turns" for job in parts[1]), "an ablation of one seed has seed 0"
 
 
 def test_no_rate_is_chosen_by_the_luck_that_is_reported(plan: Any, tmp_path: Path) -> None:
