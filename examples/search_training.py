@@ -2,11 +2,11 @@
 
 The corpus is a wiki of 6,400 invented people, one line each. Finding where someone's teacher lives takes two searches.
 The demonstrator searches correctly, except for questions about teachers: there, at any turn, it answers too soon with
-probability 0.8, with a name that it has just read. The clone learns the format, to copy names, and that habit, which
-stays at temperature 0. LOOP rewards right answers that the agent has read, and so can remove the habit. In 100 steps it
-did in four of five seeds of docs/results/search-habit.md; here, with ``--seed 0``, it did not. It trains on both kinds
-in turn, since with one of them alone the model forgets the other. The questions of all evaluations need a page that no
-demonstration and no training question needs.
+probability 0.6, with a name that it has just read. The clone learns the format, to copy names, and that habit, which
+stays at temperature 0. LOOP rewards right answers that the agent has read, and so removes the habit: with ``--seed 0``,
+two hops rise from 38 to 96 % at temperature 0. With a probability of 0.8, as in docs/results/search-habit.md, one seed
+in five learns nothing in as many steps. It trains on both kinds in turn, since with one of them alone the model forgets
+the other. The questions of all evaluations need a page that no demonstration and no training question needs.
 
     python examples/search_training.py                 the whole run, some five minutes on two cores
     python examples/search_training.py --short         two steps of each, as a quick check
@@ -32,7 +32,7 @@ from turnwise.tasks import Rng, unit_hash
 from turnwise.trainers import CloningConfig, LoopConfig
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-HABIT, HASTE = "teacher of", 0.8
+HABIT, HASTE = "teacher of", 0.6
 """Words of a question at which the demonstrator is hasty, and the probability, at each turn, that it then answers with
 the name that it has just read."""
 DEMONSTRATIONS = 12_000
