@@ -24,7 +24,7 @@ class DynamicSampling(Config):
         """Whether returns differ, failures of the policy included, and not too many attempts succeeded."""
         (whole,) = with_failures([group])
         passed = sum(episode.success for episode in whole.members)
-        return len(set(whole.returns)) > 1 and passed <= self.max_pass_rate * len(whole.members)
+        return whole.differs and passed <= self.max_pass_rate * len(whole.members)
 
 
 @dataclass(frozen=True, slots=True)

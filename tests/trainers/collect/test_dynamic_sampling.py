@@ -75,6 +75,7 @@ async def test_without_rounds_every_group_is_kept_as_it_came() -> None:
     ("rewards", "most", "kept"),
     [
         ([1.0, 1.0], 1.0, False),  # all alike
+        ([0.9, 0.6 + 0.3], 1.0, False),  # alike but for rounding
         ([0.0], 1.0, False),  # no comparison
         ([], 1.0, False),  # all were lost
         ([1.0, 2.0], 1.0, True),  # all succeeded, not equally well

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from turnwise import Outcome
 from turnwise.errors import ContractError, UnscoredEpisodeError, UsageError
 from turnwise.trainers.learning.advantages import (
+    Scale,
     beyond_rounding,
     bootstraps,
     centered,
@@ -35,7 +37,7 @@ def together(values: list[float]) -> torch.Tensor:
 
 @given(rewards)
 def test_leave_one_out_is_the_return_minus_the_mean_of_the_others(values: list[float]) -> None:
-    advantage = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values))
+    advantage = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values), rounding=0.0)
     for i, value in enumerate(values):
         others = [v for j, v in enumerate(values) if j != i]
         assert float(advantage[i]) == pytest.approx(value - sum(others) / len(others), abs=1e-9)
@@ -43,8 +45,8 @@ def test_leave_one_out_is_the_return_minus_the_mean_of_the_others(values: list[f
 
 @given(rewards, reward)
 def test_group_advantages_ignore_a_constant_and_sum_to_zero(values: list[float], shift: float) -> None:
-    here = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values))
-    there = leave_one_out(torch.tensor(values, dtype=torch.float64) + shift, together(values))
+    here = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values), rounding=0.0)
+    there = leave_one_out(torch.tensor(values, dtype=torch.float64) + shift, together(values), rounding=0.0)
     assert torch.allclose(here, there, atol=1e-9)
     assert abs(float(here.sum())) < 1e-8
 
@@ -160,8 +162,13 @@ def test_the_smallest_advantage_is_the_same_in_any_unit_of_reward(returns: list[
 
 def test_rounding_is_no_advantage() -> None:
     return_E = torch.tensor([70.0, 70.00001, 70.0])
-    advantage_E = leave_one_out(return_E, torch.zeros(3, dtype=torch.long))
+    advantage_E = leave_one_out(return_E, torch.zeros(3, dtype=torch.long), rounding=0.0)
     assert advantage_E.any()
+    assert not leave_one_out(return_E, torch.zeros(3, dtype=torch.long)).any()
+    other = torch.tensor([0, 0, 0, 1, 1])  # of a group with smaller returns, the same difference is none of rounding
+    both = torch.cat([return_E, torch.tensor([1.0, 1.00001])])
+    for scale in get_args(Scale):
+        assert centered(both, other, scale=scale).bool().tolist() == [False, False, False, True, True]
     assert not beyond_rounding(advantage_E, return_E).any()
     assert large_enough(torch.tensor([-2.0, 0.01, 0.03, 0.0]), 0.01).tolist() == [True, False, True, False]
     assert large_enough(torch.zeros(3), 0.0).all(), "a share of 0 leaves out nothing: other terms of the loss may count"
