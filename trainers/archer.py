@@ -231,7 +231,7 @@ def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
     encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
     shared: dict[str, Any] = {"seed": config.seed, "dump": run.folder.dump, "scorer": run.learner.scorer}
     sharded = is_language_model(config.critic_model.encoder)
-    critic = UtteranceCritic(encoder, config.critic_model, **shared, sharded=sharded)
+    critic = UtteranceCritic(encoder, config.critic_settings(), **shared, sharded=sharded)
     run.state.keep("critic", critic)
     rule = ArcherRule(
         config.critic, config.gamma, config.min_target, config.expectile, lam=config.td_lambda, steps=config.td_steps
