@@ -34,6 +34,7 @@ from .critics.transitions import Transition, transitions
 from .critics.utterance import UtteranceCritic
 from .critics.utterance_records import judged_episodes
 from .critics.values import Values
+from .learning.advantages import bootstraps, context_of, final_prompt
 from .learning.groups import Group
 from .learning.learner import Update
 from .learning.normalizers import normalizer, per_utterance
@@ -109,6 +110,8 @@ class ArcherTrainer(Trainer[ArcherConfig]):
 
     def check(self, episode: Episode) -> None:
         transitions(episode, self.config.gamma)
+        if bootstraps(episode):
+            final_prompt(episode, context=context_of(self.run.model))
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         config, run, parts = self.config, self.run, self.parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -155,14 +155,15 @@ def bootstraps(episode: Episode) -> bool:
     return episode.outcome is Outcome.TRUNCATED and not (episode.turns and episode.turns[-1].terminated)
 
 
-def final_prompt(episode: Episode) -> tuple[int, ...]:
+def final_prompt(episode: Episode, *, context: int | None = None) -> tuple[int, ...]:
     """Return the prompt after the last turn, which the agent would have read next: the state that has a value.
 
     Args:
         episode: an episode for which ``bootstraps`` holds.
+        context: tokens that the policy, and a critic like it, can read; ``None`` for no limit.
 
     Raises:
-        ContractError: the episode does not have this prompt.
+        ContractError: the episode does not have this prompt, or it exceeds the context.
     """
     if not episode.final_prompt_ids:
         raise ContractError(
@@ -170,4 +171,16 @@ def final_prompt(episode: Episode) -> tuple[int, ...]:
             "last state is unknown. Record it with an agent whose sessions can read without acting, or leave the "
             "episode out"
         )
+    if context is not None and len(episode.final_prompt_ids) > context:
+        raise ContractError(
+            f"episode {episode.episode_id} was cut off by a limit, and its next prompt of "
+            f"{len(episode.final_prompt_ids)} tokens exceeds the context of {context}, so no critic can value its last "
+            "state. Use a shorter agent.context (last:K), or a lower limit of turns"
+        )
     return episode.final_prompt_ids
+
+
+def context_of(model: Any) -> int | None:
+    """Return the number of tokens that a model can read; ``None`` if it does not say."""
+    length: int | None = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    return length

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from turnwise import Outcome
 from turnwise.errors import ContractError, UnscoredEpisodeError, UsageError
+from turnwise.trainers.algorithms.ppo import PPO
+from turnwise.trainers.archer import ArcherTrainer
 from turnwise.trainers.learning.advantages import (
     Scale,
     beyond_rounding,
@@ -23,6 +26,7 @@ from turnwise.trainers.learning.advantages import (
     turn_rewards,
 )
 from turnwise.trainers.learning.groups import Group, grouped, members
+from turnwise.trainers.on_policy import OnPolicyTrainer
 
 from ..fakes import comparing, episode, returning, turn
 
@@ -142,6 +146,18 @@ def test_a_state_that_has_a_value_must_be_known() -> None:
     with pytest.raises(ContractError, match="episode e was cut off by a limit and has no final_prompt_ids"):
         final_prompt(cut)
     assert final_prompt(replace(cut, final_prompt_ids=(1, 2, 3))) == (1, 2, 3)
+
+
+@pytest.mark.parametrize("trainer", [OnPolicyTrainer, ArcherTrainer])
+def test_a_state_beyond_the_context_drops_its_episode_and_not_the_run(trainer: type[Any]) -> None:
+    opened = object.__new__(trainer)
+    opened.config = SimpleNamespace(algorithm=PPO(), gamma=1.0)
+    opened.run = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(max_position_embeddings=4)))
+    cut = episode([turn((1,), (2,), 0.0)], name="e", outcome=Outcome.TRUNCATED)
+    opened.check(replace(cut, final_prompt_ids=(1, 2, 3, 4)))
+    with pytest.raises(ContractError, match="its next prompt of 5 tokens exceeds the context of 4"):
+        opened.check(replace(cut, final_prompt_ids=(1, 2, 3, 4, 5)))
+    opened.check(replace(cut, outcome=Outcome.COMPLETED, final_prompt_ids=()))
 
 
 @given(
