@@ -89,6 +89,12 @@ def test_what_teaches(rewards: list[float], most: float, kept: bool) -> None:
     assert DynamicSampling(max_rounds=1, max_pass_rate=most).teaches(group(0, rewards)) is kept
 
 
+def test_a_pass_rate_without_rounds_is_refused() -> None:
+    """It had no effect."""
+    with pytest.raises(ValueError, match="max_rounds = 0 keeps every group"):
+        DynamicSampling(max_pass_rate=0.9)
+
+
 def test_a_group_in_which_only_the_policy_failed_teaches() -> None:
     same, late = group(0, [1.0, 1.0]), group(0, [0.0]).members[0]
     assert not DynamicSampling().teaches(same)
