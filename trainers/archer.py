@@ -34,6 +34,7 @@ from .critics.transitions import Transition, transitions
 from .critics.utterance import UtteranceCritic
 from .critics.utterance_records import judged_episodes
 from .critics.values import Values
+from .learning.advantages import bootstraps, context_of, final_prompt
 from .learning.groups import Group
 from .learning.learner import Update
 from .learning.normalizers import normalizer, per_utterance
@@ -109,6 +110,8 @@ class ArcherTrainer(Trainer[ArcherConfig]):
 
     def check(self, episode: Episode) -> None:
         transitions(episode, self.config.gamma)
+        if bootstraps(episode):
+            final_prompt(episode, context=context_of(self.run.model))
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         config, run, parts = self.config, self.run, self.parts
@@ -231,7 +234,7 @@ def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
     encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
     shared: dict[str, Any] = {"seed": config.seed, "dump": run.folder.dump, "scorer": run.learner.scorer}
     sharded = is_language_model(config.critic_model.encoder)
-    critic = UtteranceCritic(encoder, config.critic_model, **shared, sharded=sharded)
+    critic = UtteranceCritic(encoder, config.critic_settings(), **shared, sharded=sharded)
     run.state.keep("critic", critic)
     rule = ArcherRule(
         config.critic, config.gamma, config.min_target, config.expectile, lam=config.td_lambda, steps=config.td_steps

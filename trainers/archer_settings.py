@@ -253,6 +253,12 @@ class ArcherConfig(PolicyConfig):
             )
         return self
 
+    def critic_settings(self) -> CriticConfig:
+        """Return ``critic_model``; a linear schedule ends with the updates of the whole run, unless it says when."""
+        pretraining = self.critic_pretraining.updates if self.critic_pretraining is not None else 0
+        optimizer = self.critic_model.optimizer.until(pretraining + self.steps * self.critic_steps)
+        return self.critic_model.model_copy(update={"optimizer": optimizer})
+
     def plan(self) -> Plan:
         per_step = self.actor_steps * (self.epochs if self.actor in ("ppo", "doubly_robust") else 1)
         optimizer = self.optimizer.until(max(1, (self.steps - self.warmup) * per_step))

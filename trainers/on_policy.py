@@ -30,7 +30,7 @@ from .collect.dynamic_sampling import Drawn, DynamicSampling, draw
 from .critics.preferences import preferences
 from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
-from .learning.advantages import bootstraps, final_prompt, large_enough
+from .learning.advantages import bootstraps, context_of, final_prompt, large_enough
 from .learning.batch import Batch
 from .learning.clips import ClipCounts
 from .learning.entropy import EntropyHistory
@@ -208,7 +208,7 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
     def check(self, episode: Episode) -> None:
         super().check(episode)
         if self.config.algorithm.needs_values and bootstraps(episode):
-            final_prompt(episode)
+            final_prompt(episode, context=context_of(self.run.model))
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         run = self.run

@@ -69,12 +69,15 @@ def _train(run: Pretraining, folder: RunFolder) -> None:
         StepProgress("pretrain", config.steps, done=run.step, enabled=config.progress) as progress,
         deferred() as interrupt,
     ):
+        saved = run.step
         while True:
             due = run.step in (0, config.steps) or (config.eval.every and run.step % config.eval.every == 0)
             if due and not log.has(run.step, "probe/copy"):
                 found = run.evaluate()
                 log.write(run.step, found)
                 progress.say(f"step {run.step}: {spoken(found)}")
+            if interrupt.requested and saved != run.step:  # pressed during an evaluation
+                run.save(folder.checkpoints)
             if interrupt.requested or run.step == config.steps:
                 break
             start = time.perf_counter()
@@ -84,6 +87,7 @@ def _train(run: Pretraining, folder: RunFolder) -> None:
             progress.show(numbers, advance=True)
             if run.step % config.checkpoint_every == 0 or run.step == config.steps or interrupt.requested:
                 run.save(folder.checkpoints)
+                saved = run.step
     if interrupt.requested and run.step < config.steps:
         raise KeyboardInterrupt
 

@@ -96,6 +96,21 @@ def test_the_critic_learns_first_and_the_actor_after_the_warm_up(
 
 
 @pytest.mark.slow
+def test_a_linear_schedule_of_the_critic_ends_with_the_run(tmp_path: Path, cloned: Path) -> None:
+    """Its rate was constant, since no setting gave the end."""
+    critic = {**CRITIC, "optimizer": {"lr": 1e-3, "schedule": "linear"}}
+    archer.train(config(tmp_path / "run", cloned / "model", steps=2, critic_model=critic))
+    kept = state(tmp_path / "run", "archer")[1][2]["kept"]["critic"]
+    assert kept["updates"] == 4
+    assert kept["optimizer"]["param_groups"][0]["lr"] == pytest.approx(1e-3 / 4), "the last of four updates"
+
+
+def test_updates_of_a_pretraining_count_in_the_critics_schedule() -> None:
+    scheduled = config(Path("run"), Path("model"), critic_pretraining={"updates": 10}).critic_settings()
+    assert scheduled.optimizer.total == 10 + 3 * 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     core_sample(

@@ -135,7 +135,7 @@ def centered(advantage_B: Tensor, states: Sequence[tuple[int, ...]], among: Cent
     number = {state: index for index, state in enumerate(dict.fromkeys(states))}
     state_B = torch.tensor([number[state] for state in states], device=advantage_B.device)
     alone_B = torch.bincount(state_B)[state_B] == 1
-    return torch.where(alone_B, advantage_B, leave_one_out(advantage_B, state_B))
+    return torch.where(alone_B, advantage_B, leave_one_out(advantage_B, state_B, rounding=0.0))
 
 
 def token_credit(rows: Rows, advantage_B: Tensor, baseline: Values | None = None) -> Rows:

@@ -65,7 +65,8 @@ class IStar(Algorithm):
         acting_U = torch.zeros(len(batch.reward_U), dtype=torch.bool)
         acting_U[batch.rows.turn[batch.rows.mask]] = True  # turns without tokens have no step reward to compare
         compared_U = torch.zeros_like(step_U)
-        compared_U[acting_U] = centered(step_U[acting_U], batch.group_U[acting_U], scale=self.std)
+        group_U = batch.group_U[acting_U]
+        compared_U[acting_U] = centered(step_U[acting_U], group_U, scale=self.std, rounding=0.0)
         advantage_U = episode_E[batch.episode_U] + self.alpha * compared_U.to(episode_E.dtype)
         target_T = torch.where(batch.rows.mask, batch.return_E[batch.rows.episode], 0.0)
         return Credit(batch.rows.with_turn_advantage(advantage_U), target_T)

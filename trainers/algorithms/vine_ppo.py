@@ -12,6 +12,7 @@ from torch import Tensor
 from ...rollouts import step_values
 from ..critics.values import Values
 from ..learning.batch import Batch
+from ..learning.groups import ROUNDING
 from ..learning.kl import KLConfig
 from ..learning.loss import Level
 from .algorithm import Algorithm, Credit
@@ -69,7 +70,11 @@ class VinePPO(Algorithm):
         known_U = torch.isfinite(advantage_U)
         if self.whiten and known_U.any():
             known = advantage_U[known_U]
-            advantage_U = (advantage_U - known.mean()) / (known.std(correction=0) + 1e-8)
+            apart_U = advantage_U - known.mean()
+            largest = max(float(value_U.nan_to_num().abs().max()), float(batch.reward_U.abs().max()))
+            if float(apart_U[known_U].abs().max()) <= ROUNDING * largest:  # rewards have 32 bits, and values 64
+                apart_U = torch.where(known_U, 0.0, apart_U)
+            advantage_U = apart_U / (known.std(correction=0) + 1e-8)
         return Credit(batch.rows.with_turn_advantage(torch.where(known_U, advantage_U, 0.0)), skipped_U=~known_U)
 
 

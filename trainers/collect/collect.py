@@ -111,7 +111,7 @@ class Collected:
             "unscored": float(infra),
             "policy_failed": float(policy_failed),
             "groups_without_baseline": float(sum(not group.comparable for group in whole)),
-            "groups_without_variance": float(sum(len(set(g.returns)) == 1 for g in whole if g.comparable)),
+            "groups_without_variance": float(sum(not g.differs for g in whole if g.comparable)),
             "retries": float(self.stats.retries),
         }
         if episodes or policy_failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Self
 
 import pydantic
 
@@ -18,13 +19,23 @@ class DynamicSampling(Config):
     max_rounds: int = pydantic.Field(default=0, ge=0)
     """Rounds of drawing tasks for a step at most, until enough groups have a signal; 0 keeps every group."""
     max_pass_rate: float = pydantic.Field(default=1.0, gt=0, le=1)
-    """Largest success rate of a group that is kept (ScaleRL, arXiv 2510.13786, leaves out tasks from 0.9 on)."""
+    """Largest success rate of a group that is kept (ScaleRL, arXiv 2510.13786, leaves out tasks from 0.9 on). Set
+    ``max_rounds`` with it."""
+
+    @pydantic.model_validator(mode="after")
+    def _filters(self) -> Self:
+        if self.max_pass_rate < 1 and not self.max_rounds:
+            raise ValueError(
+                f"max_pass_rate = {self.max_pass_rate:g} leaves out groups, and max_rounds = 0 keeps every group: set "
+                "max_rounds = 1, or more to draw other tasks in their place"
+            )
+        return self
 
     def teaches(self, group: Group) -> bool:
         """Whether returns differ, failures of the policy included, and not too many attempts succeeded."""
         (whole,) = with_failures([group])
         passed = sum(episode.success for episode in whole.members)
-        return len(set(whole.returns)) > 1 and passed <= self.max_pass_rate * len(whole.members)
+        return whole.differs and passed <= self.max_pass_rate * len(whole.members)
 
 
 @dataclass(frozen=True, slots=True)

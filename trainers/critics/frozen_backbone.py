@@ -20,7 +20,8 @@ class FrozenEncoder(TreeEncoder):
 
     The base of a policy with adapters never changes, so the vector of a sequence does not either. It is kept, and every
     later update of the critic computes with its heads alone. An utterance is read after its state. The module has no
-    parameters, and its copy is itself.
+    parameters, and its copy is itself. A checkpoint has no vectors: a resumed run reads them again, in other batches,
+    which may change their last digits.
 
     Args:
         model: the policy's model, with adapters on a frozen base.

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
+from ..learning.groups import ROUNDING
 from ..learning.learner import Learner, OptimizerConfig
 from ..learning.rates import refuse_high_rate
 from ..learning.rows import Rows
@@ -104,7 +105,9 @@ def preference_weights(rows: Rows, logp_T: Tensor, target_T: Tensor, beta: float
     ratio_E = ratio_E.index_add(0, inverse_N, (logp_T - rows.logp_old)[mask].double())
     return_E, group_E = torch.zeros(len(episodes)), torch.zeros(len(episodes), dtype=torch.long)
     return_E[inverse_N], group_E[inverse_N] = target_T[mask].float(), rows.group[mask]
-    better_EE = (return_E[:, None] > return_E[None, :]) & (group_E[:, None] == group_E[None, :])
+    size_E = return_E.abs()
+    rounding_EE = ROUNDING * torch.maximum(size_E[:, None], size_E[None, :])
+    better_EE = (return_E[:, None] - return_E[None, :] > rounding_EE) & (group_E[:, None] == group_E[None, :])
     pairs = int(better_EE.sum())
     weight_T = torch.zeros(len(rows))
     if not pairs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -10,12 +10,13 @@ from torch import Tensor
 from ...errors import ContractError, UsageError
 from ...rollouts.episode import Episode, Outcome
 from .batch import Batch
+from .groups import ROUNDING
 
 Scale = Literal["none", "group", "batch"]
 """Divisor of an advantage: nothing, or the deviation in its group or in the whole batch."""
 
 
-def leave_one_out(value_N: Tensor, group_N: Tensor) -> Tensor:
+def leave_one_out(value_N: Tensor, group_N: Tensor, *, rounding: float = ROUNDING) -> Tensor:
     """``A_i = R_i − mean_{j≠i} R_j = K/(K−1) · (R_i − R̄)`` within each group, without division by a deviation.
 
     LOOP (arXiv 2502.01600) and RLOO (arXiv 2402.14740). A value that is alone in its group has no baseline, and its
@@ -24,16 +25,19 @@ def leave_one_out(value_N: Tensor, group_N: Tensor) -> Tensor:
     Args:
         value_N: values to compare, ``[N]``: returns of episodes, or of turns.
         group_N: index of each value's group, ``[N]``.
+        rounding: share of a group's largest value up to which a distance from the mean is rounding, and counts as 0.
 
     Returns:
         ``[N]``, computed in 64 bits.
     """
     size_N = _sum_in_group(torch.ones_like(value_N, dtype=torch.float64), group_N)
     others_N = (size_N - 1).clamp_min(1)  # where it is 1 for want of others, the difference is 0 anyway
-    return (_centered(value_N, group_N) * size_N / others_N).to(value_N.dtype)
+    return (_centered(value_N, group_N, rounding) * size_N / others_N).to(value_N.dtype)
 
 
-def centered(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon: float = 1e-4) -> Tensor:
+def centered(
+    value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon: float = 1e-4, rounding: float = ROUNDING
+) -> Tensor:
     """``A_i = R_i − R̄`` within each group, optionally divided by a sample deviation (GRPO, arXiv 2402.03300).
 
     Args:
@@ -42,12 +46,14 @@ def centered(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon
         scale: ``"none"``; ``"group"``: by the group's deviation, which weights tasks by how *little* their returns
             differ (Dr. GRPO, arXiv 2503.20783); ``"batch"``: by the deviation of all advantages that have a baseline
             (REINFORCE++, arXiv 2501.03262; ScaleRL, arXiv 2510.13786), which weights all tasks alike.
-        epsilon: small number added to a deviation, as in TRL: rounding in equal returns must not become a signal.
+        epsilon: small number added to a deviation, as in TRL.
+        rounding: share of a group's largest value up to which a distance from the mean is rounding, and counts as 0:
+            equal returns that were paid in different parts differ by it, and Adam would make full steps of it.
 
     Returns:
         ``[N]``.
     """
-    advantage_N = _centered(value_N, group_N)
+    advantage_N = _centered(value_N, group_N, rounding)
     if scale == "none":
         return advantage_N.to(value_N.dtype)
     size_N = _sum_in_group(torch.ones_like(advantage_N), group_N)
@@ -68,13 +74,18 @@ def large_enough(advantage_N: Tensor, share: float) -> Tensor:
 def beyond_rounding(advantage_N: Tensor, return_N: Tensor) -> Tensor:
     """Return which advantages are more than the rounding of 32-bit returns, ``[N]``: Adam would make steps of it."""
     largest = return_N.abs().max() if return_N.numel() else torch.tensor(0.0)
-    return advantage_N.abs() > 1e-6 * largest
+    return advantage_N.abs() > ROUNDING * largest
 
 
-def _centered(value_N: Tensor, group_N: Tensor) -> Tensor:
+def _centered(value_N: Tensor, group_N: Tensor, rounding: float) -> Tensor:
     value_N = value_N.double()
     size_N = _sum_in_group(torch.ones_like(value_N), group_N)
-    return value_N - _sum_in_group(value_N, group_N) / size_N
+    distance_N = value_N - _sum_in_group(value_N, group_N) / size_N
+    if not value_N.numel():
+        return distance_N
+    largest_G = torch.zeros(int(group_N.max()) + 1, dtype=value_N.dtype)
+    largest_G.scatter_reduce_(0, group_N, value_N.abs(), "amax")
+    return torch.where(distance_N.abs() > rounding * largest_G[group_N], distance_N, 0.0)
 
 
 def _sum_in_group(value_N: Tensor, group_N: Tensor) -> Tensor:
@@ -144,14 +155,15 @@ def bootstraps(episode: Episode) -> bool:
     return episode.outcome is Outcome.TRUNCATED and not (episode.turns and episode.turns[-1].terminated)
 
 
-def final_prompt(episode: Episode) -> tuple[int, ...]:
+def final_prompt(episode: Episode, *, context: int | None = None) -> tuple[int, ...]:
     """Return the prompt after the last turn, which the agent would have read next: the state that has a value.
 
     Args:
         episode: an episode for which ``bootstraps`` holds.
+        context: tokens that the policy, and a critic like it, can read; ``None`` for no limit.
 
     Raises:
-        ContractError: the episode does not have this prompt.
+        ContractError: the episode does not have this prompt, or it exceeds the context.
     """
     if not episode.final_prompt_ids:
         raise ContractError(
@@ -159,4 +171,16 @@ def final_prompt(episode: Episode) -> tuple[int, ...]:
             "last state is unknown. Record it with an agent whose sessions can read without acting, or leave the "
             "episode out"
         )
+    if context is not None and len(episode.final_prompt_ids) > context:
+        raise ContractError(
+            f"episode {episode.episode_id} was cut off by a limit, and its next prompt of "
+            f"{len(episode.final_prompt_ids)} tokens exceeds the context of {context}, so no critic can value its last "
+            "state. Use a shorter agent.context (last:K), or a lower limit of turns"
+        )
     return episode.final_prompt_ids
+
+
+def context_of(model: Any) -> int | None:
+    """Return the number of tokens that a model can read; ``None`` if it does not say."""
+    length: int | None = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    return length

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from ...errors import UnscoredEpisodeError, UsageError
 from ...rollouts.episode import Episode, Outcome
 
+ROUNDING = 1e-6
+"""Share of the largest return of a group below which a difference is only the rounding of sums of 32-bit rewards."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -58,6 +61,12 @@ class Group:
     def comparable(self) -> bool:
         """Whether there are at least two members; a group of one has no baseline and no advantage."""
         return len(self.members) >= 2
+
+    @property
+    def differs(self) -> bool:
+        """Whether the returns of members differ by more than rounding."""
+        returns = self.returns
+        return bool(returns) and max(returns) - min(returns) > ROUNDING * max(map(abs, returns))
 
 
 def grouped(episodes: Iterable[Episode]) -> list[Group]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,13 +31,19 @@ class EarlyStop:
             self.see(int(line["step"]), line)
 
     def see(self, step: int, metrics: Mapping[str, Any]) -> bool:
-        """Process the metrics of a step; return whether they have an evaluation that is the best so far."""
+        """Process the metrics of a step; return whether they have an evaluation that is the best so far.
+
+        An evaluation whose return is not finite, or unknown since the policy failed every episode, does not count as a
+        rise.
+        """
         value, success = metrics.get("eval/return"), metrics.get("eval/success")
-        if value is None:
-            return False
-        improved = self.best is None or value > self.best[1]
+        number = math.nan if value is None else float(value)
+        known = math.isfinite(number)
+        improved = known and (self.best is None or number > self.best[1])
         if improved:
-            self.best, self._since = (step, float(value)), 0
+            self.best, self._since = (step, number), 0
+        elif self.best is None or not (known or metrics.get("eval/episodes")):
+            return False
         else:
             self._since += 1
         assert self.best is not None

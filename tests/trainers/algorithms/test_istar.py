@@ -125,6 +125,9 @@ def test_it_learns_which_attempt_was_better_and_leaves_the_policy_alone() -> Non
     kept = model.learner.model.table.detach().clone()
     assert model.fit(rows, equal) == {"preference_pairs": 0.0}
     assert torch.equal(model.learner.model.table, kept), "equal returns teach nothing"
+    rounded = torch.where(rows.mask & (rows.episode == 0), torch.tensor(0.6) + torch.tensor(0.3), equal * 0.9)
+    assert torch.unique(rounded[rows.mask]).numel() == 2
+    assert model.fit(rows, rounded) == {"preference_pairs": 0.0}, "nor do returns that differ by rounding"
 
 
 def test_at_the_optimum_the_rewards_are_shaped_by_a_potential() -> None:

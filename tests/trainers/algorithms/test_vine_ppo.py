@@ -86,6 +86,13 @@ def test_what_is_unknown_is_not_among_what_is_whitened() -> None:
     assert per_turn(VinePPO(), looked_ahead(batch(paid), ahead)) == pytest.approx(wanted.tolist(), abs=1e-5)
 
 
+def test_rounding_is_not_whitened() -> None:
+    """Rewards have 32 bits and values 64: a difference of 1e-8 became an advantage of 0.4."""
+    paid: Rewards = [[[0.7, 0.2], [0.2, 0.7]]]
+    ahead = [[Lookahead(0, tuple(each[turn:]), Outcome.COMPLETED)] for each in paid[0] for turn in range(2)]
+    assert per_turn(VinePPO(), looked_ahead(batch(paid), ahead)) == [0.0] * 4
+
+
 def test_a_rollout_that_its_policy_did_not_see_through_has_no_return() -> None:
     """It was paid for a part of the way; the state is worth what the others say."""
     both = [Lookahead(0, (-1.0,), Outcome.POLICY_FAILED), Lookahead(0, (-5.0, -1.0), Outcome.TRUNCATED)]

@@ -75,6 +75,7 @@ async def test_without_rounds_every_group_is_kept_as_it_came() -> None:
     ("rewards", "most", "kept"),
     [
         ([1.0, 1.0], 1.0, False),  # all alike
+        ([0.9, 0.6 + 0.3], 1.0, False),  # alike but for rounding
         ([0.0], 1.0, False),  # no comparison
         ([], 1.0, False),  # all were lost
         ([1.0, 2.0], 1.0, True),  # all succeeded, not equally well
@@ -86,6 +87,12 @@ async def test_without_rounds_every_group_is_kept_as_it_came() -> None:
 )
 def test_what_teaches(rewards: list[float], most: float, kept: bool) -> None:
     assert DynamicSampling(max_rounds=1, max_pass_rate=most).teaches(group(0, rewards)) is kept
+
+
+def test_a_pass_rate_without_rounds_is_refused() -> None:
+    """It had no effect."""
+    with pytest.raises(ValueError, match="max_rounds = 0 keeps every group"):
+        DynamicSampling(max_pass_rate=0.9)
 
 
 def test_a_group_in_which_only_the_policy_failed_teaches() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -9,7 +11,10 @@ from hypothesis import strategies as st
 
 from turnwise import Outcome
 from turnwise.errors import ContractError, UnscoredEpisodeError, UsageError
+from turnwise.trainers.algorithms.ppo import PPO
+from turnwise.trainers.archer import ArcherTrainer
 from turnwise.trainers.learning.advantages import (
+    Scale,
     beyond_rounding,
     bootstraps,
     centered,
@@ -21,6 +26,7 @@ from turnwise.trainers.learning.advantages import (
     turn_rewards,
 )
 from turnwise.trainers.learning.groups import Group, grouped, members
+from turnwise.trainers.on_policy import OnPolicyTrainer
 
 from ..fakes import comparing, episode, returning, turn
 
@@ -35,7 +41,7 @@ def together(values: list[float]) -> torch.Tensor:
 
 @given(rewards)
 def test_leave_one_out_is_the_return_minus_the_mean_of_the_others(values: list[float]) -> None:
-    advantage = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values))
+    advantage = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values), rounding=0.0)
     for i, value in enumerate(values):
         others = [v for j, v in enumerate(values) if j != i]
         assert float(advantage[i]) == pytest.approx(value - sum(others) / len(others), abs=1e-9)
@@ -43,8 +49,8 @@ def test_leave_one_out_is_the_return_minus_the_mean_of_the_others(values: list[f
 
 @given(rewards, reward)
 def test_group_advantages_ignore_a_constant_and_sum_to_zero(values: list[float], shift: float) -> None:
-    here = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values))
-    there = leave_one_out(torch.tensor(values, dtype=torch.float64) + shift, together(values))
+    here = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values), rounding=0.0)
+    there = leave_one_out(torch.tensor(values, dtype=torch.float64) + shift, together(values), rounding=0.0)
     assert torch.allclose(here, there, atol=1e-9)
     assert abs(float(here.sum())) < 1e-8
 
@@ -142,6 +148,18 @@ def test_a_state_that_has_a_value_must_be_known() -> None:
     assert final_prompt(replace(cut, final_prompt_ids=(1, 2, 3))) == (1, 2, 3)
 
 
+@pytest.mark.parametrize("trainer", [OnPolicyTrainer, ArcherTrainer])
+def test_a_state_beyond_the_context_drops_its_episode_and_not_the_run(trainer: type[Any]) -> None:
+    opened = object.__new__(trainer)
+    opened.config = SimpleNamespace(algorithm=PPO(), gamma=1.0)
+    opened.run = SimpleNamespace(model=SimpleNamespace(config=SimpleNamespace(max_position_embeddings=4)))
+    cut = episode([turn((1,), (2,), 0.0)], name="e", outcome=Outcome.TRUNCATED)
+    opened.check(replace(cut, final_prompt_ids=(1, 2, 3, 4)))
+    with pytest.raises(ContractError, match="its next prompt of 5 tokens exceeds the context of 4"):
+        opened.check(replace(cut, final_prompt_ids=(1, 2, 3, 4, 5)))
+    opened.check(replace(cut, outcome=Outcome.COMPLETED, final_prompt_ids=()))
+
+
 @given(
     st.lists(st.integers(-3, 3), min_size=2, max_size=8),
     st.sampled_from([2.0**-20, 2.0**-7, 1.0, 2.0**10]),
@@ -160,8 +178,13 @@ def test_the_smallest_advantage_is_the_same_in_any_unit_of_reward(returns: list[
 
 def test_rounding_is_no_advantage() -> None:
     return_E = torch.tensor([70.0, 70.00001, 70.0])
-    advantage_E = leave_one_out(return_E, torch.zeros(3, dtype=torch.long))
+    advantage_E = leave_one_out(return_E, torch.zeros(3, dtype=torch.long), rounding=0.0)
     assert advantage_E.any()
+    assert not leave_one_out(return_E, torch.zeros(3, dtype=torch.long)).any()
+    other = torch.tensor([0, 0, 0, 1, 1])  # of a group with smaller returns, the same difference is none of rounding
+    both = torch.cat([return_E, torch.tensor([1.0, 1.00001])])
+    for scale in get_args(Scale):
+        assert centered(both, other, scale=scale).bool().tolist() == [False, False, False, True, True]
     assert not beyond_rounding(advantage_E, return_E).any()
     assert large_enough(torch.tensor([-2.0, 0.01, 0.03, 0.0]), 0.01).tolist() == [True, False, True, False]
     assert large_enough(torch.zeros(3), 0.0).all(), "a share of 0 leaves out nothing: other terms of the loss may count"

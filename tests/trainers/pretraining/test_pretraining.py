@@ -21,6 +21,7 @@ from turnwise.trainers.pretrain import pretrain
 from turnwise.trainers.pretraining.pretraining import Pretraining
 from turnwise.trainers.pretraining.settings import PretrainConfig
 from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.run_folder import RunFolder
 
 SMALL: dict[str, Any] = {
     "steps": 6,
@@ -101,6 +102,22 @@ def test_a_resumed_run_ends_with_the_same_bits(whole: Path, tmp_path: Path, monk
     assert [line["step"] for line in read_metrics(out / "metrics.jsonl") if "loss" in line] == [1, 2, 3, 4]
     pretrain(small(out, resume=True))
     assert same(weights(whole), weights(out)), "resuming must not change a bit"
+
+
+@pytest.mark.slow
+@pytest.mark.shift
+def test_an_interruption_in_an_evaluation_loses_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate, out = Pretraining.evaluate, tmp_path / "interrupted"
+
+    def interrupted(run: Pretraining) -> dict[str, float]:
+        if run.step == 3:  # whose checkpoint is not due
+            os.kill(os.getpid(), signal.SIGINT)
+        return evaluate(run)
+
+    monkeypatch.setattr(Pretraining, "evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(small(out))
+    assert RunFolder(out, "pretrain").checkpoints.latest().step == 3
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,26 @@ def test_lines_without_an_evaluation_count_for_nothing() -> None:
     assert not watch.see(1, {"loss": 0.1})
     assert not watch.see(1, {"eval/return": None, "eval/success": None})
     assert watch.reason is None
+
+
+def test_an_evaluation_without_a_return_is_no_rise() -> None:
+    """A policy that failed in every held-out episode has no mean return."""
+    watch = EarlyStop(patience=2, logged=lines(-5.0))
+    assert not watch.see(1, {"eval/episodes": 4.0, "eval/success": 0.0})
+    assert not watch.see(2, {"eval/episodes": 0.0}), "nothing was scored, and nothing is known"
+    assert watch.reason is None
+    assert not watch.see(3, {"eval/episodes": 4.0, "eval/success": 0.0})
+    assert watch.reason is not None
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_return_that_is_not_finite_is_never_the_best(value: float) -> None:
+    """The log has null in its place, so that a resumed run would judge otherwise; and no return is above NaN."""
+    watch = EarlyStop()
+    assert not watch.see(0, {"eval/return": value, "eval/episodes": 4.0})
+    assert watch.see(1, {"eval/return": -5.0, "eval/episodes": 4.0})
+    assert not watch.see(2, {"eval/return": value, "eval/episodes": 4.0})
+    assert watch.best == (1, -5.0)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1), st.integers(1, 4))
