@@ -76,8 +76,9 @@ def agent_from(
     set_here = {name: value for name, value in short.items() if value is not None}
     given = AgentSettings(**set_here) if agent is None else agent.overridden(AgentSettings(**set_here))
     kind, colon, rest = spec.strip().partition(":")
-    if api is not None and (api.max_cost or api.price or api.cache) and not is_chat_api(spec):
-        raise UsageError(f"a cost cap, a price and a cache need a model behind a chat API, and {spec!r} is not one")
+    if api is not None and (changed := api.model_dump(exclude_defaults=True)) and not is_chat_api(spec):
+        names = " and ".join(f"api.{name}" for name in changed)
+        raise UsageError(f"only a model behind a chat API reads {names}, and {spec.strip()!r} is not one")
     if spec.strip() in SCRIPTED or (colon and kind in ("mixed", "function")):
         _refuse_settings(spec, given)
     if spec.strip() in SCRIPTED:

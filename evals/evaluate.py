@@ -167,15 +167,15 @@ def agent_of(config: EvalConfig, folder: Path) -> Agent:
         folder=folder,
         turn_timeout=config.turn_timeout,
     )
-    return _with_program(agent, config.program)
+    return _with_program(agent, config)
 
 
-def _with_program(agent: Agent, program: ProgramConfig | None) -> Agent:
-    if program is None:
+def _with_program(agent: Agent, config: EvalConfig) -> Agent:
+    if config.program is None:
         return agent
     from ..service.program import program_agent  # FastAPI, which nothing else here needs
 
-    return program_agent(agent, program)
+    return program_agent(agent, config.program, config.policy)
 
 
 def _resolve(
@@ -186,5 +186,9 @@ def _resolve(
     name = environment(env) if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     given: dict[str, Any] = {**settings, "env": name} | ({"policy": policy} if isinstance(policy, str) else {})
     config = load_config(EvalConfig, settings=given)
-    agent = agent_of(config, out) if isinstance(policy, str) else _with_program(policy, config.program)
-    return config, agent, None if registered else env
+    if isinstance(policy, str):
+        return config, agent_of(config, out), None if registered else env
+    for setting in sorted({"agent", "temperature", "max_tokens", "device", "tokenizer", "api"} & set(settings)):
+        if getattr(config, setting) != EvalConfig.model_fields[setting].default:
+            raise UsageError(f"{setting} has no effect on an agent object: set it where you make the agent")
+    return config, _with_program(policy, config), None if registered else env
