@@ -39,8 +39,8 @@ class Step:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.observation, Observation):  # written without tw.running and its kin
-            object.__setattr__(self, "observation", Observation.of(self.observation))
+        # Written out, a step may have text; tw.running and its kin convert it themselves.
+        object.__setattr__(self, "observation", Observation.of(self.observation))
         reward: object = self.reward
         if not isinstance(reward, Real) or not math.isfinite(reward):
             raise ContractError(f"reward {reward!r:.80} is not a finite number; return a float such as 0.0 or 1.0")

@@ -182,6 +182,13 @@ def _resolve(
     env: EnvSource, policy: Agent | str, out: Path, settings: EvalSettings
 ) -> tuple[EvalConfig, Agent, EnvSource | None]:
     """Return the settings, the agent, and what creates the environment unless it is registered."""
+    if not (isinstance(env, str) or callable(env)):
+        raise UsageError(f"env must be an id, a file's name, a class or a function that creates one; got {env!r:.80}")
+    if not isinstance(policy, str) and (isinstance(policy, type) or not hasattr(policy, "start")):
+        raise UsageError(
+            f"policy must be a policy's name or an agent, an object with start(context); got {policy!r:.80}. For a "
+            "function of an observation, write turnwise.agents.FunctionAgent(function)"
+        )
     registered = isinstance(env, str)
     name = environment(env) if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     given: dict[str, Any] = {**settings, "env": name} | ({"policy": policy} if isinstance(policy, str) else {})
