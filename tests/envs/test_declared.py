@@ -1,4 +1,4 @@
-"""What an author declares wrongly: one message with the author's line, before anything is played."""
+"""Wrong declarations of an author: one message with the author's line, before anything is played."""
 
 from __future__ import annotations
 
