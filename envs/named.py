@@ -72,7 +72,7 @@ def refuse_several(names: Sequence[str], *, model: str, already: bool = False) -
 
     Args:
         names: the words that are not settings.
-        model: what the command writes before the folder of a model, such as ``--policy ``.
+        model: text before the folder of a model on this command line, such as ``--policy ``.
         already: whether a setting names the environment.
 
     Raises:

@@ -97,7 +97,7 @@ def chat_agent(agent: Agent, policy: str = "") -> ChatAgent:
 
     Args:
         agent: the agent.
-        policy: what the user named it, for the message.
+        policy: name that the user gave it, for the message.
 
     Raises:
         UsageError: the agent has no such model.

@@ -19,7 +19,7 @@ class Numbers(tw.TaskFamily[int]):
 
 class Raises(Numbers):
     def build(self, spec: tw.TaskSpec, rng: tw.Rng) -> int:
-        return {}["gone"]
+        raise KeyError("gone")
 
 
 class Short(Numbers):
@@ -71,6 +71,11 @@ def test_a_wrong_declaration_is_named(fields: dict[str, Any], said: str) -> None
 def test_a_task_that_cannot_be_built_names_the_line_of_build() -> None:
     with pytest.raises(ContractError, match=r"Raises.build\(\) raised KeyError: 'gone' .* in train \(at .*declared.py"):
         Raises().generate(Raises().spec())
+
+
+def test_no_message_names_a_line_of_gymnasium() -> None:
+    with pytest.raises(ContractError, match=r"^max_turns must be at least 1; got 0$"):
+        tw.make("turnwise/Maze-v0", max_turns=0)
 
 
 def test_a_step_may_be_written_out_with_text() -> None:
