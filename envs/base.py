@@ -16,13 +16,13 @@ from ..tasks.family import SeededFamily, TaskFamily
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from ..tasks.spec import Split, TaskSpec
-from .author_line import at, defined_at, method_at
+from .author_line import method_at
 from .background import resolve
 from .contract import Contract
 from .deprecated import add_old_limits, argument_of_start, move_old_limits
 from .fork import Forks, fork_env, forked
 from .messages import Action, ActionLike, Observation, ObservationLike, bounded, shown
-from .required import check_family, check_required
+from .required import check_family, check_limit, check_required
 from .reserved import refuse_assigned, refuse_replaced
 from .spaces import ActionSpace, ObservationSpace
 from .step import OUT_OF_TURNS, Step, running
@@ -88,11 +88,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
             if max_turns < 1:
                 raise ContractError(f"max_turns must be at least 1; got {max_turns}")
             self.max_turns = max_turns
-        elif not isinstance(self.max_turns, int) or self.max_turns < 1:
-            where = at(defined_at(type(self)))
-            raise ContractError(
-                f"{type(self).__name__}.max_turns must be a positive integer; got {self.max_turns!r}{where}"
-            )
+        check_limit(type(self), self.max_turns)
         if not isinstance(self.max_turns_truncates, bool):
             raise ContractError(f"max_turns_truncates must be True or False; got {self.max_turns_truncates!r}")
         self.render_mode = render_mode

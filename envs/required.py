@@ -61,6 +61,17 @@ def check_family(cls: type, family: Any) -> None:
     _check_arguments(kind, "build", "build(self, spec, rng)", 2)
 
 
+def check_limit(cls: type, limit: object) -> None:
+    """Check the turn limit that a class declares.
+
+    Raises:
+        ContractError: it is not a positive integer; the message has the author's line.
+    """
+    if not isinstance(limit, int) or limit < 1:
+        where = at(defined_at(cls))
+        raise ContractError(f"{cls.__name__}.max_turns must be a positive integer; got {limit!r}{where}")
+
+
 def _check_arguments(cls: type, name: str, written: str, count: int) -> None:
     signature = signature_of(cls, name)
     try:

@@ -74,8 +74,9 @@ def test_a_task_that_cannot_be_built_names_the_line_of_build() -> None:
 
 
 def test_no_message_names_a_line_of_gymnasium() -> None:
-    with pytest.raises(ContractError, match=r"^max_turns must be at least 1; got 0$"):
+    with pytest.raises(ContractError, match="max_turns must be at least 1; got 0") as caught:
         tw.make("turnwise/Maze-v0", max_turns=0)
+    assert "registration.py" not in str(caught.value)
 
 
 def test_a_step_may_be_written_out_with_text() -> None:
