@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,9 +55,10 @@ def _comparable(text: str) -> list[Any]:
 
 def _number(item: Any) -> Any:
     try:
-        return item if isinstance(item, bool) else float(item)
+        number = float(item)
     except (TypeError, ValueError):
         return item
+    return item if isinstance(item, bool) else "nan" if math.isnan(number) else number  # nan does not equal itself
 
 
 def rule_of(kind: str, said: str, context: Mapping[str, Any]) -> str:

@@ -76,8 +76,8 @@ def agent_from(
     set_here = {name: value for name, value in short.items() if value is not None}
     given = AgentSettings(**set_here) if agent is None else agent.overridden(AgentSettings(**set_here))
     kind, colon, rest = spec.strip().partition(":")
-    if api is not None and (api.max_cost or api.price or api.cache) and not is_chat_api(spec):
-        raise UsageError(f"a cost cap, a price and a cache need a model behind a chat API, and {spec!r} is not one")
+    if api is not None and not is_chat_api(spec):
+        _refuse_api(spec, api)
     if spec.strip() in SCRIPTED or (colon and kind in ("mixed", "function")):
         _refuse_settings(spec, given)
     if spec.strip() in SCRIPTED:
@@ -103,6 +103,13 @@ def _refuse_settings(spec: str, given: AgentSettings) -> None:
             f"{short} has no effect on {spec.strip()!r}, which is not a model: omit it, or name a model: its folder, "
             "http://host:port, openai:MODEL, anthropic:MODEL or chat:URL#MODEL"
         )
+
+
+def _refuse_api(spec: str, api: ApiSettings) -> None:
+    """Refuse settings of a chat API for a policy that is not behind one."""
+    if changed := api.model_dump(exclude_defaults=True):
+        names = " and ".join(f"api.{name}" for name in changed)
+        raise UsageError(f"only a model behind a chat API reads {names}, and {spec.strip()!r} is not one")
 
 
 def _refuse_unknown(spec: str) -> None:

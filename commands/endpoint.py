@@ -60,7 +60,7 @@ def endpoint(
         raise UsageError(
             f"a key of {len(key)} characters can be guessed; use at least {SHORTEST_KEY}, or omit it for a random one"
         )
-    agent = chat_agent(agent_from(policy, temperature=temperature, max_tokens=max_tokens, threaded=True))
+    agent = chat_agent(agent_from(policy, temperature=temperature, max_tokens=max_tokens, threaded=True), policy)
     with EpisodeStore(out / EPISODES, run={"endpoint": policy}) as store:
         before = len(store)
         asyncio.run(_serve(agent, store, host, port, key, fixed_temperature=temperature is not None))

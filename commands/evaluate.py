@@ -223,7 +223,7 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
         UsageError: no environment or no policy is named, a setting is wrong, or has two values.
     """
     names = [word for word in words if "=" not in word]
-    refuse_several(names, already=any(word.startswith("env=") for word in words))
+    refuse_several(names, model="--policy ", already=any(word.startswith("env=") for word in words))
     given = [(f"{_flag(key)} {value}", f"{key}={value}") for key, value in options.items() if value is not None]
     if said := contradiction([*given, *((word, word if "=" in word else f"env={word}") for word in words)]):
         raise UsageError(said)

@@ -17,6 +17,8 @@ FRAMEWORK = frozenset(
     | {"wrappers"}
 )
 """Modules of ``envs`` that call authors' code. The others are environments, and their code counts as an author's."""
+MAKES = "gymnasium.envs.registration"
+"""Gymnasium's module that calls constructors: its line is in every traceback of ``make``, and never the fault."""
 INSTALLED = tuple({sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")})
 Frames = list[tuple[FrameType, int]]
 
@@ -74,6 +76,7 @@ def author_traceback(error: BaseException) -> str:
 
 def _authors(frames: Frames) -> Frames:
     """Select the frames of the author's code: a project's own, or a built-in environment's, or an installed one's."""
+    frames = [one for one in frames if _module(one[0]) != MAKES]
     foreign = [one for one in frames if _root(one[0]) not in {PACKAGE, *sys.stdlib_module_names}]
     own = [one for one in foreign if not one[0].f_code.co_filename.startswith(INSTALLED)]
     if own:

@@ -67,11 +67,12 @@ def _id(text: str, path: Path) -> str:
     )
 
 
-def refuse_several(names: Sequence[str], *, already: bool = False) -> None:
+def refuse_several(names: Sequence[str], *, model: str, already: bool = False) -> None:
     """Refuse several names on a command line; a name that cannot be an environment's is meant as a setting.
 
     Args:
         names: the words that are not settings.
+        model: text before the folder of a model on this command line, such as ``--policy ``.
         already: whether a setting names the environment.
 
     Raises:
@@ -86,7 +87,9 @@ def refuse_several(names: Sequence[str], *, already: bool = False) -> None:
         )
         raise UsageError(f"{what}; write settings as {stray[0]}={stray[1] if len(stray) > 1 else 'VALUE'}")
     if len(names) > 1:
-        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
+        folders = [name for name in names if (Path(name) / "config.json").is_file()]
+        hint = f"; write the model as {model}{folders[0]}" if folders else ""
+        raise UsageError(f"give one environment at a time, not {' and '.join(names)}{hint}")
 
 
 def place_of(id: str) -> str:

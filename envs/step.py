@@ -23,7 +23,7 @@ class Step:
     """The result of an action.
 
     Args:
-        observation: the new messages.
+        observation: the new messages, also as text, a message or a list of them.
         reward: finite.
         terminated: the task ended, solved, failed or out of turns: there is no next state to value.
         truncated: something outside the task (a limit of the run) ended the episode: the next state has a value.
@@ -39,6 +39,8 @@ class Step:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # Written out, a step may have text; tw.running and its kin convert it themselves.
+        object.__setattr__(self, "observation", Observation.of(self.observation))
         reward: object = self.reward
         if not isinstance(reward, Real) or not math.isfinite(reward):
             raise ContractError(f"reward {reward!r:.80} is not a finite number; return a float such as 0.0 or 1.0")

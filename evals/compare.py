@@ -122,6 +122,8 @@ def compare(
     Raises:
         UsageError: a run has no scored episode, or the runs have no environment in common.
     """
+    if isinstance(a, str | Path) or isinstance(b, str | Path):
+        raise UsageError("compare() takes episodes, not folders: turnwise.load_episodes('runs/x/episodes')")
     played = (list(a), list(b))
     limited = zip(names, played, failure_rates, strict=True)
     doubts = [(name, why) for name, run, rate in limited if (why := inconclusive(run, rate))]

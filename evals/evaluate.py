@@ -167,24 +167,35 @@ def agent_of(config: EvalConfig, folder: Path) -> Agent:
         folder=folder,
         turn_timeout=config.turn_timeout,
     )
-    return _with_program(agent, config.program)
+    return _with_program(agent, config)
 
 
-def _with_program(agent: Agent, program: ProgramConfig | None) -> Agent:
-    if program is None:
+def _with_program(agent: Agent, config: EvalConfig) -> Agent:
+    if config.program is None:
         return agent
     from ..service.program import program_agent  # FastAPI, which nothing else here needs
 
-    return program_agent(agent, program)
+    return program_agent(agent, config.program, config.policy)
 
 
 def _resolve(
     env: EnvSource, policy: Agent | str, out: Path, settings: EvalSettings
 ) -> tuple[EvalConfig, Agent, EnvSource | None]:
     """Return the settings, the agent, and what creates the environment unless it is registered."""
+    if not (isinstance(env, str) or callable(env)):
+        raise UsageError(f"env must be an id, a file's name, a class or a function that creates one; got {env!r:.80}")
+    if not isinstance(policy, str) and (isinstance(policy, type) or not hasattr(policy, "start")):
+        raise UsageError(
+            f"policy must be a policy's name or an agent, an object with start(context); got {policy!r:.80}. For a "
+            "function of an observation, write turnwise.agents.FunctionAgent(function)"
+        )
     registered = isinstance(env, str)
     name = environment(env) if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
     given: dict[str, Any] = {**settings, "env": name} | ({"policy": policy} if isinstance(policy, str) else {})
     config = load_config(EvalConfig, settings=given)
-    agent = agent_of(config, out) if isinstance(policy, str) else _with_program(policy, config.program)
-    return config, agent, None if registered else env
+    if isinstance(policy, str):
+        return config, agent_of(config, out), None if registered else env
+    for setting in sorted({"agent", "temperature", "max_tokens", "device", "tokenizer", "api"} & set(settings)):
+        if getattr(config, setting) != EvalConfig.model_fields[setting].default:
+            raise UsageError(f"{setting} has no effect on an agent object: set it where you make the agent")
+    return config, _with_program(policy, config), None if registered else env

@@ -83,25 +83,29 @@ class ProgramAgent(ChatAgent):
         return ProgramSession(self, context)
 
 
-def program_agent(agent: Agent, program: ProgramConfig) -> ProgramAgent:
+def program_agent(agent: Agent, program: ProgramConfig, policy: str = "") -> ProgramAgent:
     """Return the agent for a program with a model behind it.
 
     Raises:
         UsageError: the agent is not a model, so it cannot answer a program.
     """
-    return ProgramAgent(chat_agent(agent), program)
+    return ProgramAgent(chat_agent(agent, policy), program)
 
 
-def chat_agent(agent: Agent) -> ChatAgent:
+def chat_agent(agent: Agent, policy: str = "") -> ChatAgent:
     """Return the agent's language model that can answer programs.
+
+    Args:
+        agent: the agent.
+        policy: name that the user gave it, for the message.
 
     Raises:
         UsageError: the agent has no such model.
     """
     if not isinstance(agent, ChatAgent):
         raise UsageError(
-            f"programs need a language model as the policy, and {type(agent).__name__} is not one; name the folder of "
-            "a model, or a vLLM server (for a chat API, let the program call it)"
+            f"programs need a language model as the policy, and {policy or type(agent).__name__} is not one; name "
+            "the folder of a model, or a vLLM server (for a chat API, let the program call it)"
         )
     return agent
 

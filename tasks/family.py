@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from traceback import extract_tb
 from typing import Any, Generic, TypeVar
 
-from ..errors import TaskError, UsageError
+from ..errors import ContractError, TaskError, TurnwiseError, UsageError
 from .rng import Rng
 from .spec import Split, TaskSpec
 
@@ -48,9 +49,19 @@ class TaskFamily(ABC, Generic[T]):
 
         Raises:
             TaskError: the spec names another family, or a level, split, template or seed that does not exist here.
+            ContractError: ``build`` raised; the message has its line.
         """
         self.check(spec)
-        return self.build(spec, Rng("task", spec.digest))
+        try:
+            return self.build(spec, Rng("task", spec.digest))
+        except TurnwiseError:
+            raise
+        except Exception as error:
+            file, line, function, _ = extract_tb(error.__traceback__)[-1]
+            raise ContractError(
+                f"{type(self).__name__}.build() raised {type(error).__name__}: {error} for level {spec.level}, seed "
+                f"{spec.seed} in {spec.split} (at {file}:{line} in {function})"
+            ) from error
 
     def check(self, spec: TaskSpec) -> None:
         """Raise ``TaskError`` unless this family can generate ``spec``."""

@@ -99,7 +99,7 @@ def settled(words: Sequence[str]) -> list[str]:
     if not all(words):
         raise UsageError("an argument is empty; is a shell variable unset?")
     names = [word for word in words if not _sets(word)]
-    refuse_several(names, already=any(word.startswith("env=") for word in words))
+    refuse_several(names, model="model=", already=any(word.startswith("env=") for word in words))
     return [word if _sets(word) else f"env={word}" for word in words]
 
 

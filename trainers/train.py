@@ -74,6 +74,8 @@ def train(
         if env is not None or config is not None or out is not None or resume or settings:
             raise UsageError(f"set these in {type(algorithm).__name__}, which has all settings of the run")
         return _train_configured(algorithm)
+    if not isinstance(env, str | None):
+        raise UsageError(f"env must be an environment's id, or a Python file that registers it; got {env!r:.80}")
     words = [] if env is None else [environment(env)]  # before torch is imported, which takes seconds
     chosen = named(algorithm)
     name = None if config is None else str(config)

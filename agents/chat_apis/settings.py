@@ -28,7 +28,7 @@ Price = Annotated[float, pydantic.Field(ge=0)]
 
 
 class ApiSettings(Config):
-    """Settings of a policy behind a chat API. Other policies ignore them."""
+    """Settings of a policy behind a chat API. They are refused for other policies."""
 
     endpoint: Literal["auto", "chat", "responses"] = "auto"
     """OpenAI's Chat Completions (``chat``) or Responses API; ``auto`` uses Responses only at api.openai.com."""

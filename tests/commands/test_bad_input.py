@@ -24,6 +24,8 @@ Run = Callable[..., Any]
         (("eval", "-p", "oracle"), ("name an environment",)),
         (("eval", "guess.py"), ("choose a policy with --policy", "--policy")),
         (("eval", "guess.py", "turnwise/Maze-v0", "-p", "oracle"), ("give one environment at a time",)),
+        (("eval", "guess.py", "-p", "oracle", "--program", "true"), ("and oracle is not one; name the folder",)),
+        (("train", "bc", "guess.py", "optimizer.lr=nan"), ("optimizer.lr' must be a finite number; got nan",)),
         (("eval", "guess.py", "n", "10"), ("'n' and '10' are not environments; write settings as n=10",)),
         (("train", "bc", "env=guess.py", "steps", "10"), ("'steps' and '10' are not environments", "as steps=10")),
         (("train", "bc", "guess.py", "optimizer.lr", "0.1"), ("write settings as optimizer.lr=0.1",)),

@@ -60,8 +60,8 @@ def test_bad_input_is_one_line(run: Run, model: Path) -> None:
     run("eval", "guess.py", "--program", "no-such-program x", "--policy", str(model)).refused(
         "program.command", "no-such-program"
     )
-    run("eval", "guess.py", "--program", "python x.py", "--policy", "oracle").refused("OracleAgent")
-    run("endpoint", "--policy", "random").refused("RandomAgent")
+    run("eval", "guess.py", "--program", "python x.py", "--policy", "oracle").refused("oracle is not one")
+    run("endpoint", "--policy", "random").refused("random is not one")
     run("endpoint", "--policy", str(model), "--key", "short").refused("can be guessed")
 
 

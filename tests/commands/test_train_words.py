@@ -43,9 +43,14 @@ def test_a_word_lists_its_own_settings_and_nobody_elses(run: Run, word: str) -> 
     assert (f"algorithm.name [{ALGORITHMS[word].algorithm}]" in ran.out) is (ALGORITHMS[word].algorithm is not None)
 
 
-def test_a_word_alone_is_the_environment(run: Run) -> None:
+def test_a_word_alone_is_the_environment(run: Run, tmp_path: Path) -> None:
     run("train", "bc", "turnwise/Mase-v0").refused("there is no environment 'turnwise/Mase-v0'", "turnwise/Maze-v0")
     run("train", "bc", "a.py", "steps=1", "b.py").refused("give one environment at a time, not a.py and b.py")
+    model = tmp_path / "clone"
+    model.mkdir()
+    (model / "config.json").touch()
+    run("train", "loop", str(model), "a.py").refused("one environment at a time", f"; write the model as model={model}")
+    run("eval", str(model), "a.py").refused(f"; write the model as --policy {model}")
     run("train", "bc", "", "a.py").refused("an argument is empty; is a shell variable unset?")
     run("train", "bc", "envs/a=b.py").refused("there is no file envs/a=b.py")
     run("train", "hangman.py").refused("'hangman.py' is not an algorithm", "turnwise train loop hangman.py")

@@ -57,6 +57,18 @@ def test_wrong_words_are_refused_before_anything_is_played(tmp_path: Path) -> No
         tw.evaluate(OneDoor, "oracle", out=tmp_path / "run", n=0)
     with pytest.raises(UsageError, match="programs need a language model"):
         tw.evaluate(OneDoor, OracleAgent(), out=tmp_path / "run", program="true")
+    with pytest.raises(UsageError, match=r"policy must be .*; got <function .*FunctionAgent\(function\)"):
+        tw.evaluate(OneDoor, lambda text: "push", out=tmp_path / "run")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"policy must be .*; got <class .*OracleAgent"):
+        tw.evaluate(OneDoor, OracleAgent, out=tmp_path / "run")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"env must be an id, .*; got <"):
+        tw.evaluate(OneDoor(), "oracle", out=tmp_path / "run")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"compare.. takes episodes, not folders"):
+        tw.compare("runs/a", "runs/b")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^temperature has no effect on an agent object"):
+        tw.evaluate(OneDoor, OracleAgent(), out=tmp_path / "run", temperature=0.0)
+    with pytest.raises(UsageError, match=r"^agent has no effect on an agent object"):
+        tw.evaluate(OneDoor, OracleAgent(), out=tmp_path / "run", agent={"context": "last:1"})
     with pytest.raises(UsageError, match="out must be a folder to write to, a str or a Path; got None"):
         tw.evaluate(OneDoor, "oracle", out=None)  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()

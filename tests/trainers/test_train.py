@@ -40,6 +40,8 @@ def test_a_configuration_object_names_its_algorithm(tmp_path: Path) -> None:
 
 
 def test_wrong_words_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"env must be an environment.s id, or a Python file .*; got <class"):
+        tw.train("bc", Path)  # type: ignore[call-overload]
     out = tmp_path / "run"
     with pytest.raises(UnknownEnvironmentError, match="MazeFO"):
         tw.train("bc", "turnwise/MaseFO-v0", out=out)

@@ -9,6 +9,7 @@ import torch
 
 from ...agents.chat import ChatAgent
 from ...envs.tools import Tool
+from ...tasks.spec import Split
 from ..learning.objective import LossConfig
 from ..learning.rates import LARGE
 from .hardware import profile_remark
@@ -44,7 +45,18 @@ def openings(
     if correction == "tis":
         yield "tokens are weighted by π_old/π_sampler in the loss, since the sampler may differ (is_mode = tis)"
     weights = sum(each.numel() for each in model.parameters())
-    yield from filter(None, [harmful_rate(config, weights), slow_sampler(config, weights), narrow_bounds(config)])
+    warnings = [harmful_rate(config, weights), slow_sampler(config, weights), narrow_bounds(config)]
+    yield from filter(None, [held_out_split(config), *warnings])
+
+
+def held_out_split(config: TrainConfig) -> str:
+    """Return a warning about a run that trains on held-out tasks; "" if it trains on those of ``train``."""
+    if config.split is Split.TRAIN:
+        return ""
+    return (
+        f"warning: split = {config.split} trains on held-out tasks: this model's success in {config.split} will not "
+        "measure generalization; omit split to train on train"
+    )
 
 
 def harmful_rate(config: TrainConfig, parameters: int) -> str:

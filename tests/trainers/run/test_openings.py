@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +15,23 @@ from turnwise.trainers.critics.token_values import ValuesConfig, token_values
 from turnwise.trainers.learning import rates
 from turnwise.trainers.learning.lora import LoraConfig
 from turnwise.trainers.on_policy import OnPolicyConfig
-from turnwise.trainers.run.openings import harmful_rate, narrow_bounds, slow_sampler
+from turnwise.trainers.run.openings import harmful_rate, narrow_bounds, openings, slow_sampler
 
 from ..small import looping, run
 
 BILLION = 1_000_000_000
+
+
+def test_training_on_a_held_out_split_is_warned_about(tmp_path: Path) -> None:
+    agent: Any = SimpleNamespace(remarks=lambda tools: ())
+
+    def lines(split: str) -> str:
+        config = looping(tmp_path / "run", tmp_path / "model", split=split, device="cpu")
+        return "\n".join(openings(config, torch.nn.Linear(1, 1), agent, ()))
+
+    assert "warning: split = test_iid trains on held-out tasks" in lines("test_iid")
+    assert "warning: split = dev trains on held-out tasks" in lines("dev")
+    assert "split" not in lines("train")
 
 
 @pytest.mark.parametrize(
