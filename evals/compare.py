@@ -122,9 +122,7 @@ def compare(
     Raises:
         UsageError: a run has no scored episode, or the runs have no environment in common.
     """
-    if isinstance(a, str | Path) or isinstance(b, str | Path):
-        raise UsageError("compare() takes episodes, not folders: turnwise.load_episodes('runs/x/episodes')")
-    played = (list(a), list(b))
+    played = (_listed(a), _listed(b))
     limited = zip(names, played, failure_rates, strict=True)
     doubts = [(name, why) for name, run, rate in limited if (why := inconclusive(run, rate))]
     runs = tuple(sorted((e for e in run if e.scored), key=lambda e: (*task_of(e), e.episode_id)) for run in played)
@@ -160,6 +158,12 @@ def compare(
         notes=(*notes, *(f"{name} is {why}" for name, why in doubts)),
         inconclusive=tuple(name for name, _ in doubts),
     )
+
+
+def _listed(run: Iterable[Episode]) -> list[Episode]:
+    if isinstance(run, str | Path):
+        raise UsageError(f"compare() takes episodes, not folders: load_episodes({str(Path(run, 'episodes'))!r})")
+    return list(run)
 
 
 def check_sources(stores: Mapping[str, Path]) -> None:
