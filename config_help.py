@@ -12,7 +12,7 @@ def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None
     """Return one line per setting: its name, default and meaning.
 
     If a table may be one of several kinds, list the settings of each after the name of the kind, or only those of the
-    kind that ``presets`` names.
+    kind that ``presets`` names, or of the class that it has in place of the table.
 
     Args:
         config_type: class of the configuration to describe.
@@ -32,6 +32,8 @@ def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None
             for kind in kinds
             if isinstance(preset, Mapping) and tag_of(kind) and tag_of(kind).items() <= preset.items()
         ]
+        if isinstance(preset, type):
+            chosen, preset = [preset], None
         default = "(required)" if field.is_required() else f"[{_shown(field, presets.get(name))}]"
         if not chosen:
             lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " ").replace("``", "`"))

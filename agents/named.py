@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import os
-import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +16,7 @@ from ..inference.train_extra import train_extra
 from .agent import Agent
 from .chat_apis.named import api_agent, meant
 from .chat_apis.settings import ApiSettings
+from .imported import PLACE, imported
 from .scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from .settings import AgentSettings
 
@@ -251,22 +250,14 @@ def _mixed(text: str, spec: str) -> MixedAgent:
 
 def _imported(place: str, spec: str) -> Agent:
     """Load a function, an agent, or a class of agents, from the working directory or an installed package."""
-    module, colon, name = place.partition(":")
-    if not colon or not module or not name:
+    if not PLACE.fullmatch(place):
         raise UsageError(f"policy {spec!r} must have the form function:module:name")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(f"policy {spec!r}: cannot import {module!r} ({error})") from None
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise UsageError(f"policy {spec!r}: {module} has no {name!r}")
-        found = getattr(found, part)
+        found = imported(place)
+    except UsageError as error:
+        raise UsageError(f"policy {spec!r}: {error}") from None
     if hasattr(found, "start"):
         return cast(Agent, found() if isinstance(found, type) else found)
     if not callable(found):
-        raise UsageError(f"policy {spec!r}: {name!r} is a {type(found).__name__}, but must be a function or an agent")
+        raise UsageError(f"policy {spec!r}: {place!r} is a {type(found).__name__}, but must be a function or an agent")
     return FunctionAgent(found)

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..config_help import describe
 from ..envs.named import environment
-from ..trainers.options import arguments, configured, named, named_environment, refuse_untrained_start
+from ..trainers.options import arguments, configured, described, named, named_environment, refuse_untrained_start
 from ..trainers.registry import ALGORITHMS
 from .completion import environment_ids
 from .terminal import remark, resumable
@@ -21,7 +20,11 @@ def _algorithms(incomplete: str) -> list[tuple[str, str]]:
 
 Word = Annotated[
     str,
-    typer.Argument(help=f"Algorithm: {', '.join(ALGORITHMS)}.", show_default=False, autocompletion=_algorithms),
+    typer.Argument(
+        help=f"Algorithm: {', '.join(ALGORITHMS)}; or module:Class, one of yours.",
+        show_default=False,
+        autocompletion=_algorithms,
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -68,7 +71,7 @@ def train(
         environment(wanted_env)  # before torch is imported, which takes seconds
     config_type, run = chosen.load()
     if settings:
-        typer.echo("\n".join(describe(config_type, config_type.filled(chosen.presets))))
+        typer.echo("\n".join(described(config_type, chosen.presets)))
         return
     wanted = configured(algorithm, file, words)
     refuse_untrained_start(wanted)

@@ -22,7 +22,7 @@ from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.istar import IStar
 from .algorithms.modulator import modulated
-from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
+from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named, word_of
 from .algorithms.trees import counted_once
 from .collect.async_rollouts import OverlapConfig
 from .collect.branching import AnyStrategy, refuse_mismatch
@@ -68,7 +68,7 @@ class OnPolicyConfig(PolicyConfig):
     out: str = "runs/on-policy"
     """The run's folder (default: ``runs/`` and the algorithm's name)."""
     algorithm: AnyAlgorithm
-    """The rule of credit: ``algorithm.name`` and that algorithm's own settings."""
+    """The rule of credit: ``algorithm.name`` and that algorithm's own settings. ``module:Class`` names one of yours."""
     modulators: tuple[AnyModulator, ...] = ()
     """Rules that rescale the algorithm's advantages, in this order: tables ``[[modulators]]`` with a ``name``."""
     tasks_per_step: int = pydantic.Field(default=12, ge=1)
@@ -107,7 +107,8 @@ class OnPolicyConfig(PolicyConfig):
         algorithm = algorithm_named(given.get("algorithm"))
         if algorithm is None:
             return given
-        name = algorithm.model_fields["name"].default
+        default = algorithm.model_fields["name"].default
+        name = default if isinstance(default, str) else algorithm.__name__
         return merge_defaults({"out": f"runs/{name}", **algorithm.paper}, given)
 
     @pydantic.field_validator("loss")
@@ -146,7 +147,7 @@ class OnPolicyConfig(PolicyConfig):
         updates = learning * self.epochs * parts_of(self.tasks_per_step * self.group_size, self.minibatch)
         optimizer, correction = self.optimizer.until(updates), self.loss.is_mode
         many = not isinstance(self.algorithm, IStar)  # its second copy of the policy is not sharded
-        return Plan(self.algorithm.name, optimizer, self.overlap, many_processes=many, correction=correction)
+        return Plan(word_of(self.algorithm), optimizer, self.overlap, many_processes=many, correction=correction)
 
 
 @dataclass(frozen=True, slots=True)

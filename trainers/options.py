@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Config, load_config
 from ..config_errors import contradiction, value_of
+from ..config_help import describe
 from ..envs.named import refuse_several
 from ..errors import ConfigError, ModelError, UsageError
-from .registry import ALGORITHMS, Entry
+from .registry import ALGORITHMS, Entry, is_own, own
 
 if TYPE_CHECKING:
     from .run.settings import TrainConfig
@@ -65,13 +66,15 @@ def arguments(
 
 
 def named(word: str) -> Entry:
-    """Return the algorithm with this name.
+    """Return the algorithm with this name, or the ``module:Class`` of one that is not in Turnwise.
 
     Raises:
         ConfigError: there is no such algorithm; the message suggests similar names.
     """
     if word in ALGORITHMS:
         return ALGORITHMS[word]
+    if is_own(word):
+        return own(word)
     near = difflib.get_close_matches(word, ALGORITHMS, n=3, cutoff=0.5)
     if "/" in word or word.endswith(".py"):
         raise ConfigError(f"{word!r} is not an algorithm; put one before the environment: turnwise train loop {word}")
@@ -150,12 +153,26 @@ def configured(
         refuse_other_run(word, path, accepted=(word, chosen.algorithm))
     presets = {**chosen.presets, **(presets or {})}
     config: TrainConfig = load_config(chosen.load()[0], path, overrides, settings=settings, presets=presets)
-    configures = getattr(getattr(config, "algorithm", None), "name", None)
+    configures = (config.model_dump(include={"algorithm"}).get("algorithm") or {}).get("name")
     if chosen.algorithm is not None and configures != chosen.algorithm:
         other = next((each for each, row in ALGORITHMS.items() if row.algorithm == configures), configures)
         what = f"{path} sets algorithm.name" if path is not None else "algorithm.name is set"
         raise ConfigError(f"{what} to {configures!r}: use `turnwise train {other}`, not {word}")
     return config
+
+
+def described(config_type: Any, presets: Mapping[str, Any]) -> list[str]:
+    """Return one line per setting, with those of the algorithm that ``presets`` name.
+
+    Raises:
+        UsageError: the algorithm is not one of Turnwise, and there is no such class.
+    """
+    filled = dict(config_type.filled(presets))
+    if is_own(name := filled.get("algorithm", {}).get("name")):
+        from .algorithms.named import own_algorithm
+
+        filled["algorithm"] = own_algorithm(name)
+    return describe(config_type, filled)
 
 
 def algorithm_of(path: Path) -> str:
@@ -167,7 +184,7 @@ def algorithm_of(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".json":
-            found = re.search(r'^ "algorithm": "([\w-]+)"', text, re.MULTILINE)
+            found = re.search(r'^ "algorithm": "([\w.:-]+)"', text, re.MULTILINE)
             name = found[1] if found else ""
         else:
             table = tomllib.loads(text).get("algorithm", {})
@@ -179,6 +196,8 @@ def algorithm_of(path: Path) -> str:
     for word, entry in ALGORITHMS.items():
         if name in (word, entry.algorithm):
             return word
+    if is_own(name):
+        return name
     raise UsageError(f"{path} does not show its algorithm: name it, as --algorithm loop")
 
 

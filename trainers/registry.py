@@ -1,5 +1,7 @@
 """Every algorithm that you can train with, by name. A new one is one file, and one line here.
 
+One outside Turnwise is named by its class, ``module:Class``.
+
 The command line, the configurations and the tests of the docs read this table. Nothing here imports an algorithm, and
 with it torch, before ``load`` is called.
 """
@@ -9,10 +11,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, TypeGuard, Union
 
 import pydantic
 
+from ..agents.imported import PLACE
 from ..inference.train_extra import train_extra
 
 
@@ -87,6 +90,16 @@ ALGORITHMS: Mapping[str, Entry] = {
     "self-play": Entry("self_play", "SelfPlayConfig", "questions from one's own searches, solved (arXiv 2510.18821)"),
 }
 """All algorithms to train with, by name."""
+
+
+def is_own(word: Any) -> TypeGuard[str]:
+    """Whether a word is the ``module:Class`` of an algorithm that is not one of Turnwise."""
+    return isinstance(word, str) and PLACE.fullmatch(word) is not None
+
+
+def own(word: str) -> Entry:
+    """Return the entry of an on-policy algorithm that is not one of Turnwise; nothing is imported yet."""
+    return Entry("on_policy", "OnPolicyConfig", "an algorithm of yours", algorithm=word)
 
 
 def rules(script: str) -> dict[str, type[Any]]:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from ..config import load_config
-from ..config_help import describe
 from ..envs.named import environment
 from ..errors import TurnwiseError
 from ..logs import FORMATS, LEVELS, as_json, event, log_to_stderr
-from .options import arguments, overridden, refuse_other_run, refuse_untrained_start, settled
-from .registry import ALGORITHMS, Entry
+from .options import arguments, described, overridden, refuse_other_run, refuse_untrained_start, settled
+from .registry import ALGORITHMS, Entry, is_own, own
 from .run.conclusion import RunResult
 from .run.interrupts import INTERRUPTED, at_once
 from .run.settings import TrainConfig
@@ -48,8 +47,9 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
     entries = {word: entry for word, entry in ALGORITHMS.items() if entry.config == config_type.__name__}
     if given.settings:
         rule = overridden(settled(given.words), "algorithm.name")
-        presets = next((entry.presets for entry in entries.values() if rule and entry.algorithm == rule), {})
-        print(*describe(config_type, config_type.filled(presets)), sep="\n")
+        chosen = next((entry for entry in entries.values() if rule and entry.algorithm == rule), None)
+        presets = chosen.presets if chosen else own(rule).presets if is_own(rule) else {}
+        print(*described(config_type, presets), sep="\n")
         return 0
     with log_to_stderr(given.log_format, given.log_level):
         return _trained(config_type, train, given, entries)
@@ -66,6 +66,7 @@ def _trained(
         file, words = arguments(given.words, config_type=lambda: config_type, **options)
         if file is not None and file.suffix == ".json":
             accepted = {*entries, *(entry.algorithm for entry in entries.values())}
+            accepted |= {word for word in (overridden(words, "algorithm.name"),) if is_own(word)}
             refuse_other_run(next(iter(entries.values())).script, file, accepted=accepted)
         config = load_config(config_type, file, words)
         refuse_untrained_start(config)

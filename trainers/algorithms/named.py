@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
 
-from ..registry import one_of, rules
+from ...agents.imported import imported
+from ...errors import UsageError
+from ..registry import is_own, one_of, rules
 from .algorithm import Algorithm
 from .duration import DurationWeighting
 from .empg import EMPG
@@ -15,14 +17,55 @@ from .empg import EMPG
 ALGORITHMS: Mapping[str, type[Algorithm]] = rules("on_policy")
 """On-policy algorithms by name."""
 
+
+def _validated(given: Any, known: pydantic.ValidatorFunctionWrapHandler) -> Algorithm:
+    """Validate the table of a known algorithm; import another one, or take the object."""
+    if isinstance(given, Algorithm) and type(given) not in ALGORITHMS.values():
+        return given
+    if isinstance(given, Mapping) and is_own(name := given.get("name")):
+        return _of_own(own_algorithm(name), {key: value for key, value in given.items() if key != "name"})
+    found: Algorithm = known(given)
+    return found
+
+
+def _of_own(kind: type[Algorithm], given: Mapping[str, Any]) -> Algorithm:
+    if unknown := given.keys() - kind.model_fields.keys():
+        known = ", ".join(name for name in kind.model_fields if name != "name") or "none"
+        raise ValueError(f"{kind.__name__} has no setting {min(unknown)!r}; its settings: {known}")
+    return kind.model_validate(given)
+
+
+def _saved(algorithm: Algorithm, info: pydantic.SerializationInfo) -> dict[str, Any]:
+    """Write the table with the name that selects the algorithm when a run resumes."""
+    return algorithm.model_dump(mode=info.mode, exclude_unset=info.exclude_unset) | {"name": word_of(algorithm)}
+
+
 if TYPE_CHECKING:
     AnyAlgorithm = Algorithm
 else:
-    AnyAlgorithm = one_of(ALGORITHMS)
-"""Types of a configuration's ``algorithm``; its ``name`` selects one."""
+    AnyAlgorithm = Annotated[one_of(ALGORITHMS), pydantic.WrapValidator(_validated), pydantic.PlainSerializer(_saved)]
+"""Types of a configuration's ``algorithm``: its ``name`` selects one, or is the ``module:Class`` of another."""
 
 AnyModulator = Annotated[EMPG | DurationWeighting, pydantic.Field(discriminator="name")]
 """Types of the entries of a configuration's ``modulators``."""
+
+
+def own_algorithm(word: str) -> type[Algorithm]:
+    """Import an algorithm that is not one of Turnwise.
+
+    Raises:
+        UsageError: there is no such class, or it is no subclass of ``Algorithm``.
+    """
+    found = imported(word)
+    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+        raise UsageError(f"{word} must be a subclass of turnwise.trainers.Algorithm; got {found!r:.80}")
+    return found
+
+
+def word_of(algorithm: Algorithm) -> str:
+    """Return the word that selects an algorithm: its name, or ``module:Class`` of one that is not in Turnwise."""
+    kind = type(algorithm)
+    return algorithm.name if kind in ALGORITHMS.values() else f"{kind.__module__}:{kind.__qualname__}"
 
 
 def algorithm_named(given: Any) -> type[Algorithm] | None:
@@ -30,4 +73,4 @@ def algorithm_named(given: Any) -> type[Algorithm] | None:
     if isinstance(given, Algorithm):
         return type(given)
     name = given.get("name") if isinstance(given, Mapping) else None
-    return ALGORITHMS.get(name) if isinstance(name, str) else None
+    return own_algorithm(name) if is_own(name) else ALGORITHMS.get(name) if isinstance(name, str) else None
