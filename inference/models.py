@@ -220,6 +220,8 @@ def _locate(path: str | os.PathLike[str]) -> str:
             raise ModelError(f"{path} is the folder of a run; its model is in {folder / 'model'}")
         if not (folder / "config.json").is_file():
             raise ModelError(f"{path} is not a model folder: it has no config.json; name the folder of a model")
+        if (folder / "_lock").is_file():  # config.json is then that of the run
+            raise ModelError(_cure(folder / "model"))
         return str(folder)
     if folder.exists():
         raise ModelError(f"{path} is a file; name the folder with config.json and the weights")

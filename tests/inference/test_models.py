@@ -95,6 +95,9 @@ def test_a_model_that_is_not_there_is_answered_with_what_is_beside_it(tmp_path: 
     (run / "_lock").touch()  # all that a killed run leaves for certain
     with pytest.raises(ModelError, match=r"the run in .*loop has not finished: resume it .*step-00000004/model$"):
         load_model(run / "model")
+    (run / "config.json").write_text('{"algorithm": "loop"}')
+    with pytest.raises(ModelError, match=r"the run in .*loop has not finished: resume it .*step-00000004/model$"):
+        load_model(run)
     save_model(nano(1), TOKENIZER, run / "model")
     with pytest.raises(ModelError, match=r"there is no model at .*modle; did you mean .*loop/model\?"):
         load_model(run / "modle")
