@@ -15,9 +15,9 @@ EXPLAINED = ("value_explained", "critic/explained")
 VALUES = (
     "How much of their targets' variance the values explain before they learn from them, over the last two thirds of "
     "a run's steps. Where nearly all episodes of a step end alike, there is next to no variance to explain. Such a "
-    "step can pull the mean far below 0, and leaves the median as it is. Studies that ran before November 29 have the "
-    "mean alone. The targets of ArCHer's V are returns to go. Where a limit cuts an episode off, V of the last state "
-    "is a part of them."
+    "step can pull a mean far below 0, so the table has the median step. Runs before November 29 kept the mean alone. "
+    "The targets of ArCHer's V are returns to go. Where a limit cuts an episode off, V of the last state is a part of "
+    "them."
 )
 """Text before the table."""
 MEDIAN, MEAN = "explained_median", "explained"
@@ -34,12 +34,13 @@ def explained_of(run: Run) -> dict[str, float | None]:
 
 
 def explained_table(rows: Sequence[Row]) -> list[str]:
-    """Of each learner with values, the share that they explain: means over seeds."""
-    lines = ["| learner | explained in the median step (95 %) | mean of steps (95 %) |", "|---|---|---|"]
+    """Of each learner with values, the share that they explain: the mean over seeds."""
+    lines = ["| learner | over the steps | explained (95 %) |", "|---|---|---|"]
     for row in rows:
         shares = {key: [line[key] for line in row.lines if line.get(key) is not None] for key in (MEDIAN, MEAN)}
-        if shares[MEAN]:
-            # Fewer lines with a median would be other seeds than those of the mean.
-            cells = (spread(over_seeds(s), 3) if len(s) == len(shares[MEAN]) else "–" for s in shares.values())
-            lines.append(f"| {row.name} | {' | '.join(cells)} |")
+        # Fewer lines with a median would be other seeds than those of the mean.
+        key = MEDIAN if len(shares[MEDIAN]) == len(shares[MEAN]) else MEAN
+        if shares[key]:
+            over = {MEDIAN: "median", MEAN: "mean"}[key]
+            lines.append(f"| {row.name} | {over} | {spread(over_seeds(shares[key]), 3)} |")
     return lines if len(lines) > 2 else []

@@ -54,7 +54,7 @@ def own_algorithm(word: str) -> type[Algorithm]:
     """Import an algorithm that is not one of Turnwise.
 
     Raises:
-        UsageError: there is no such class, or it is no subclass of ``Algorithm``.
+        UsageError: there is no such class, or it is not a subclass of ``Algorithm``.
     """
     found = imported(word)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):

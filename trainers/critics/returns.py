@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .multi_step import lambda_values, rewards
+from .scaling import varies
 from .transitions import Transition
 from .utterance import UtteranceCritic
 
@@ -34,5 +35,7 @@ def lambda_returns(
 
 def explained(return_N: Tensor, value_N: Tensor) -> float:
     """``1 − Var(G − V) / Var(G)``: 1 if V knows every return, 0 for a constant or equal returns, negative for worse."""
-    spread = return_N.var(correction=0)
-    return float(1 - (return_N - value_N).var(correction=0) / spread) if spread > 0 else 0.0
+    spread = float(return_N.var(correction=0))
+    if not varies(spread, return_N):
+        return 0.0
+    return float(1 - (return_N - value_N).var(correction=0) / spread)

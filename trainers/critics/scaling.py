@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..learning.groups import ROUNDING
+
 SMALLEST = 1e-3
 """The smallest spread, in units of reward; without it, equal targets would make every error infinite."""
 
@@ -79,3 +81,8 @@ class TargetScale:
         """Continue from ``state_dict``."""
         self.center, self.spread = float(state["centre"]), float(state["spread"])
         self._seen, self._first, self._second = (float(state[name]) for name in ("seen", "first", "second"))
+
+
+def varies(variance: float, target_N: Tensor) -> bool:
+    """Whether the variance of targets is more than the rounding of equal ones."""
+    return bool(target_N.numel()) and variance > (ROUNDING * float(target_N.abs().max())) ** 2

@@ -24,7 +24,7 @@ from ..learning.rows import Rows
 from ..learning.scorer import Scorer
 from ..learning.sharded_state import load_unsharded, optimizer_state, reshard
 from .backbone_copy import backbone_copy
-from .scaling import TargetScale
+from .scaling import TargetScale, varies
 from .sequences import batches, last_places, right_padded
 
 
@@ -294,7 +294,7 @@ class TokenValues:
         return {
             "value_mean": float((share_N * value_N).sum()),
             "value_target": float((share_N * target_N).sum()),
-            "value_explained": 1 - variance(target_N - value_N) / spread if spread > 0 else 0.0,
+            "value_explained": 1 - variance(target_N - value_N) / spread if varies(spread, target_N) else 0.0,
         }
 
     def _diverged(self, rows: Rows, target_T: Tensor, what: str) -> NoReturn:

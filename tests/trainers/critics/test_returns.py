@@ -60,3 +60,5 @@ def test_the_share_of_variance_that_values_explain(value: list[float], share: fl
 
 def test_equal_returns_have_nothing_to_explain() -> None:
     assert explained(torch.ones(3), torch.tensor([0.0, 1.0, 5.0])) == 0.0
+    nearly = torch.tensor([0.9, 0.6 + 0.3, 0.7 + 0.2]) * torch.tensor([1.0, 1.0 + 1e-7, 1.0])
+    assert explained(nearly, torch.tensor([0.0, 1.0, 5.0])) == 0.0, "rounding is no variance"
