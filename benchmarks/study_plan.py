@@ -221,8 +221,9 @@ def ready(study: Study, names: Sequence[str], seeds: Sequence[int], outcomes: Ou
     found: dict[Job, None] = {}
     for name in names:
         own = study[name].seeds
-        for seed in (seed for seed in seeds if own is None or seed < own):
-            found |= dict.fromkeys(_towards(study, name, seed, outcomes))
+        for seed in seeds:
+            if own is None or seed < own:
+                found |= dict.fromkeys(_towards(study, name, seed, outcomes))
     return list(found)
 
 

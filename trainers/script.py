@@ -66,7 +66,8 @@ def _trained(
         file, words = arguments(given.words, config_type=lambda: config_type, **options)
         if file is not None and file.suffix == ".json":
             accepted = {*entries, *(entry.algorithm for entry in entries.values())}
-            accepted |= {word for word in (overridden(words, "algorithm.name"),) if is_own(word)}
+            if is_own(rule := overridden(words, "algorithm.name")):
+                accepted.add(rule)
             refuse_other_run(next(iter(entries.values())).script, file, accepted=accepted)
         config = load_config(config_type, file, words)
         refuse_untrained_start(config)

@@ -15,6 +15,7 @@ from ...config import Config
 from ...errors import UsageError
 from ...inference.nano import NanoConfig, build_model
 from ...tasks.rng import Rng
+from ..learning.advantages import context_of
 from ..learning.diverged import diverged
 from ..learning.learner import Beta
 from ..learning.logprobs import row_lengths
@@ -107,7 +108,7 @@ class TokenValues:
         self.dump = dump
         self.fits = 0
         self._device = next(backbone.parameters()).device
-        self._context = getattr(getattr(backbone, "config", None), "max_position_embeddings", None)
+        self._context = context_of(backbone)
         self.head = nn.Linear(width, 1).to(self._device)
         nn.init.zeros_(self.head.weight)  # the first value of every state is the center of the scale
         nn.init.zeros_(self.head.bias)
