@@ -2,7 +2,8 @@
 
 Ray starts, places, watches and ends workers. Each listens on a port that it reports when it starts, and the driver
 connects to it once. A message is a number, a size and bytes; the first one of a connection is the key of the run. The
-driver numbers its leases; the worker answers each number once. A lease without bytes cancels the one of its number.
+driver numbers its leases. A lease without bytes cancels the one of its number. The worker answers every lease; if one
+and its cancellation cross its answer, twice, and the driver ignores the second answer.
 """
 
 from __future__ import annotations
@@ -221,8 +222,10 @@ class _WorkersEnd(_Messages):
         elif message:
             task = self._tasks[number] = self._server.start(message)
             task.add_done_callback(lambda task: self._ended(number, task))
-        elif number in self._tasks:  # otherwise its answer is on the way
+        elif number in self._tasks:
             self._tasks[number].cancel()
+        else:  # its answer may have come between the driver's cancellation and this message: no one received it
+            self.send(number, b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
         for task in self._tasks.values():

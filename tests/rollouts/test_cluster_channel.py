@@ -110,6 +110,23 @@ async def test_a_lease_that_is_canceled_before_it_starts_is_answered(player: Pla
     assert (player.server.playing, channel._waiting) == (set(), {})
 
 
+async def test_an_answer_that_comes_between_the_cancellation_and_its_message_ends_the_wait(
+    player: Player, channel: LeaseChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, received = asyncio.create_task(channel.play(b"fast")), channel.received
+
+    def canceled_first(number: int, message: bytes) -> None:
+        if message == b"fastfast":
+            task.cancel()  # which is raised in the task only after this answer
+        received(number, message)
+
+    monkeypatch.setattr(channel, "received", canceled_first)
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(10):
+            await task
+    assert (player.server.playing, channel._waiting) == (set(), {})
+
+
 async def test_a_cancellation_beside_the_answer_waits_for_no_second_one(player: Player, channel: LeaseChannel) -> None:
     task = asyncio.create_task(channel.play(b"slow"))
     await asyncio.sleep(0)
