@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -32,6 +34,9 @@ FORKS.set_forkserver_preload(["turnwise.trainers.loop", "turnwise.trainers.behav
 ENV = "turnwise/MazeU-v0"
 MEASURED = ("seconds", "idle", "tokens_per", "time", "memory", "perf")
 """Beginnings of the names of metrics that measure the machine: two equal runs differ in them."""
+MEETING = range(20_000, 32_000)
+"""Ports for processes to meet at. The system gives none of them to a server or a connection that takes any port, and
+Ray takes none, so that a port that is free stays free until the processes have started."""
 SHARED: dict[str, Any] = {
     "env": ENV,
     "agent": {"context": "last:1", "max_tokens": 4, "show_tools": False},
@@ -40,6 +45,18 @@ SHARED: dict[str, Any] = {
     "progress": False,
     "tracking": {"to": []},
 }
+
+
+def meeting_port() -> int:
+    """A port at which processes of this machine can meet, some time later."""
+    for found in random.SystemRandom().sample(MEETING, 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", found))
+            except OSError:
+                continue
+            return found
+    raise AssertionError("of 100 ports none is free")
 
 
 def cloning(out: Path, **changes: Any) -> CloningConfig:

@@ -33,7 +33,6 @@ from turnwise.trainers.run.training import train_with
 from turnwise.trainers.self_play import SelfPlayConfig
 
 from . import small
-from .learning.test_invariance import port
 
 GROUPS = {"tasks_per_step": 2, "group_size": 3, "minibatch": 4}
 VALUES = {"warmup": 1, "lr": 1e-3, "minibatches": 2, "microbatch_tokens": 64}
@@ -112,7 +111,7 @@ def ranked(rank: int, ports: Sequence[int], target: Callable[[Any], object], giv
 
 
 def pair(target: Callable[[Any], object], given: Sequence[Any]) -> list[ForkServerProcess]:
-    ports = [port() for _ in given]
+    ports = [small.meeting_port() for _ in given]
     found = [small.FORKS.Process(target=ranked, args=(rank, ports, target, given)) for rank in range(2)]
     for process in found:
         process.start()

@@ -25,8 +25,8 @@ from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.parallel import ProcessGroup, process_group, shard, unsharded
 from turnwise.trainers.learning.scorer import Scorer
 
-from ..learning.test_invariance import batch, port
-from ..small import FORKS
+from ..learning.test_invariance import batch
+from ..small import FORKS, meeting_port
 from .turns import step
 
 TOKENIZER = build_tokenizer("byte")
@@ -147,7 +147,7 @@ def differences(one: Any, other: Any, name: str) -> list[str]:
 @pytest.mark.shift
 def test_critics_of_two_processes_learn_what_those_of_one_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
-    started = (2, port(), str(tmp_path))
+    started = (2, meeting_port(), str(tmp_path))
     start_processes(together, started, nprocs=2, start_method=FORKS.get_start_method())  # type: ignore[no-untyped-call]
     one = everything(ProcessGroup())
     shares = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(2)]

@@ -6,7 +6,6 @@ import copy
 import os
 import re
 import signal
-import socket
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.run.shards import copied, shards_of
 
 from ..fakes import Bigram, Said, conversation
-from ..small import FORKS
+from ..small import FORKS, meeting_port
 
 TOKENIZER = build_tokenizer("byte")
 TINY = NanoConfig(tokenizer="byte", size="0.1M", layers=2, hidden=32, heads=2, head_dim=16, intermediate=48)
@@ -263,13 +262,6 @@ def test_autocast_is_near_and_leaves_weights_and_probabilities_in_32_bits() -> N
 # -- processes --------------------------------------------------------------------------------------------------------
 
 
-def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
-
-
 def together(
     rank: int, size: int, number: int, folder: str, lora: bool, settings: dict[str, Any], options: dict[str, Any]
 ) -> None:
@@ -366,7 +358,7 @@ def test_many_processes_learn_what_one_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
-    started = (size, port(), str(tmp_path), lora, settings, options)
+    started = (size, meeting_port(), str(tmp_path), lora, settings, options)
     start_processes(together, started, nprocs=size, start_method=FORKS.get_start_method())  # type: ignore[no-untyped-call]
     one = three_updates(ProcessGroup(), lora=lora)
     shares = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(size)]
@@ -421,7 +413,7 @@ def test_a_process_that_is_lost_ends_the_others_with_one_line(
     tmp_path: Path, how: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
-    arguments = [(rank, port_number, str(tmp_path), how) for port_number in [port()] for rank in range(2)]
+    arguments = [(rank, port_number, str(tmp_path), how) for port_number in [meeting_port()] for rank in range(2)]
     survivor, lost = (FORKS.Process(target=alone_at_last, args=each) for each in arguments)
     survivor.start()
     lost.start()

@@ -11,8 +11,7 @@ import pytest
 
 from turnwise.trainers.learning.parallel import FAREWELL, process_group
 
-from ..small import FORKS
-from .test_invariance import port
+from ..small import FORKS, meeting_port
 
 
 def leave(rank: int, number: int, folder: str, how: str) -> None:
@@ -37,7 +36,7 @@ def test_a_process_waits_for_the_others_if_they_come(
     tmp_path: Path, how: str, codes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
-    number = port()
+    number = meeting_port()
     pair = [FORKS.Process(target=leave, args=(rank, number, str(tmp_path), how)) for rank in range(2)]
     for each in pair:
         each.start()
