@@ -1,4 +1,4 @@
-"""Step values: means over the rollouts that ended, and their place in exported conversations."""
+"""Step values: means over rollouts, and their place in exported conversations."""
 
 from __future__ import annotations
 
@@ -26,10 +26,25 @@ def valued() -> Episode:
     return Episode("e", "test/E-v0", TaskSpec("t"), "g", turns, Outcome.COMPLETED, score=Score(True), lookaheads=ahead)
 
 
-def test_a_state_is_worth_the_mean_of_the_rollouts_that_ended() -> None:
-    assert state_returns(valued(), 0.5) == [[2.0, 3.0], [], [4.0]]
+def test_a_state_is_worth_the_mean_of_its_rollouts() -> None:
+    assert state_returns(valued(), 0.5) == [[2.0, 3.0], [], [4.0, 4.0]]
     assert state_values(valued(), 0.5) == [pytest.approx(2.5), None, 4.0]
     assert state_values(valued()) == [3.0, None, 4.0], "undiscounted"
+
+
+def test_a_rollout_that_its_policy_failed_returns_what_the_worst_one_did() -> None:
+    """Left out, a state from which half of all rollouts outgrow the context was worth what the other half returned."""
+
+    def failed(turn: int, *paid: float) -> Lookahead:
+        return Lookahead(turn, paid, Outcome.POLICY_FAILED)
+
+    ahead = valued().lookaheads
+    episode = replace(valued(), lookaheads=(*ahead, failed(0), failed(0, -1.0, -8.0), failed(1, 0.0), failed(9)))
+    assert state_returns(episode)[0] == [3.0, 3.0, 0.0, -9.0], "nothing paid yet is less than the worst"
+    assert state_returns(episode)[1] == [0.0], "less than the worst of the episode, which returned 3"
+    paid_early = replace(valued(), lookaheads=(*ahead, failed(0, 5.0), failed(1, 5.0)))
+    assert state_returns(paid_early)[:2] == [[3.0, 3.0, 3.0], [3.0]]
+    assert state_returns(replace(valued(), lookaheads=(failed(1, 5.0),)))[1] == [5.0], "no other to compare with"
 
 
 def test_an_exported_conversation_has_one_value_per_assistant_message() -> None:

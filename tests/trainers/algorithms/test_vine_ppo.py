@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -53,6 +54,17 @@ def discounted(paid: tuple[float, ...], gamma: float) -> float:
     return sum(gamma**later * each for later, each in enumerate(paid))
 
 
+def valued(ahead: list[list[Lookahead]], gamma: float) -> list[list[float]]:
+    """The returns that count of each state of an episode; a failure of the policy counts as the worst end."""
+    ends = [[discounted(each.rewards, gamma) for each in some if each.outcome.trainable] for some in ahead]
+    found = []
+    for some, mine in zip(ahead, ends, strict=True):
+        paid = [discounted(each.rewards, gamma) for each in some if each.outcome is Outcome.POLICY_FAILED]
+        worst = min(mine or itertools.chain.from_iterable(ends), default=math.inf)
+        found.append(mine + [min(each, worst) for each in paid])
+    return found
+
+
 @pytest.mark.slow
 @given(tasks, st.data(), st.sampled_from([0.0, 0.5, 1.0]))
 def test_credit_is_the_reward_and_what_the_state_gained(rewards: Rewards, data: st.DataObject, gamma: float) -> None:
@@ -60,11 +72,10 @@ def test_credit_is_the_reward_and_what_the_state_gained(rewards: Rewards, data: 
     turns = [len(paid) for tries in rewards for paid in tries]
     ahead = [data.draw(st.lists(AHEAD, max_size=3)) for _ in range(sum(turns))]
     given_ = looked_ahead(batch(rewards), ahead)
-    ended = [[each for each in some if each.outcome.trainable] for some in ahead]
-    values = [mean([discounted(each.rewards, gamma) for each in some]) if some else None for some in ended]
     wanted, place = [], 0
     for paid in (paid for tries in rewards for paid in tries):
-        mine = [*values[place : place + len(paid)], 0.0]
+        values = [mean(found) if found else None for found in valued(ahead[place : place + len(paid)], gamma)]
+        mine = [*values, 0.0]
         place += len(paid)
         for each, here, there in zip(paid, mine, mine[1:], strict=False):
             wanted.append(0.0 if here is None or there is None else each + gamma * there - here)
@@ -93,10 +104,11 @@ def test_rounding_is_not_whitened() -> None:
     assert per_turn(VinePPO(), looked_ahead(batch(paid), ahead)) == [0.0] * 4
 
 
-def test_a_rollout_that_its_policy_did_not_see_through_has_no_return() -> None:
-    """It was paid for a part of the way; the state is worth what the others say."""
-    both = [Lookahead(0, (-1.0,), Outcome.POLICY_FAILED), Lookahead(0, (-5.0, -1.0), Outcome.TRUNCATED)]
-    assert state_values(looked_ahead(batch([[[0.0]]]), [both]), 1.0).tolist() == [-6.0]
+def test_a_rollout_that_the_policy_failed_counts_as_the_worst_from_its_state() -> None:
+    """It was paid for a part of the way; left out, the state would be worth what the others say."""
+    ended = [Lookahead(0, (-2.0,), Outcome.COMPLETED), Lookahead(0, (-5.0, -1.0), Outcome.TRUNCATED)]
+    failed = Lookahead(0, (-1.0,), Outcome.POLICY_FAILED)
+    assert state_values(looked_ahead(batch([[[0.0]]]), [[*ended, failed]]), 1.0).tolist() == [(-2.0 - 6.0 - 6.0) / 3]
 
 
 def test_nothing_to_give_credit_to_is_no_error() -> None:
