@@ -146,7 +146,8 @@ def deadly(context: Any) -> Any:
 @pytest.mark.shift("ray")
 async def test_an_early_end_stops_the_workers_episodes(pool: ClusterPool) -> None:
     agent = FunctionAgent(factory=slow_oracle)
-    async with aclosing(run_episodes(pool, agent, tasks(20), options=RunOptions())) as run:
+    options = RunOptions()
+    async with asyncio.timeout(LIMIT), aclosing(run_episodes(pool, agent, tasks(20), options=options)) as run:
         await anext(run)
 
     assert pool.open == 0
