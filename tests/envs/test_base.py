@@ -12,7 +12,7 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.certify.trace import plain
-from turnwise.errors import ContractError, TaskError
+from turnwise.errors import ContractError, TaskError, UsageError
 
 
 class Counter(tw.TurnEnv):
@@ -179,9 +179,9 @@ def test_an_end_with_a_score_is_not_judged_again() -> None:
     assert sync(Unjudgeable, ["10"])[-1][4]["success"] is True
 
 
-@pytest.mark.parametrize("limit", [0, -3])
-def test_a_limit_without_turns_is_refused(limit: int) -> None:
-    with pytest.raises(ContractError, match="max_turns must be at least 1"):
+@pytest.mark.parametrize("limit", [0, -3, 1.5, True])
+def test_a_limit_without_turns_is_refused(limit: Any) -> None:
+    with pytest.raises(UsageError, match="max_turns must be an integer of at least 1"):
         Counter(max_turns=limit)
 
 
