@@ -267,6 +267,8 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
     def _specified(self, seed: int | None, options: Mapping[str, Any] | None) -> TaskSpec:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise TaskError(f"reset seed must be a non-negative integer; got {seed!r}")
+        if not isinstance(options, Mapping | None):
+            raise TaskError(f"reset options must be a dict such as {{'split': 'dev'}}; got {options!r:.80}")
         super().reset(seed=seed)
         spec = self._choose(seed, dict(options or {}))
         vars(self).update(_task=spec, _turn=0, _over=True, _actions=())  # over, until start() has come through

@@ -296,6 +296,7 @@ BAD_RESETS: dict[str, tuple[dict[str, Any], str]] = {
     "float seed": ({"seed": 1.5}, "seed must be .* got 1.5"),
     "true seed": ({"seed": True}, "seed must be .* got True"),
     "unknown option": ({"options": {"splitt": "dev"}}, "unknown reset option 'splitt'"),
+    "no options": ({"options": "train"}, "must be a dict such as {'split': 'dev'}; got 'train'"),
     "task and more": ({"options": {"task": tw.TaskSpec("counting"), "level": 1}}, "also"),
     "another family": ({"options": {"task": tw.TaskSpec("chess")}}, "'chess'.*'counting'"),
     "no such level": ({"options": {"level": 2}}, "no level 2"),
