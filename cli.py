@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from .commands.terminal import INCONCLUSIVE, INTERRUPTED, complain
+from .config_errors import rule_of
 from .errors import ConfigError, NothingScoredError, TurnwiseError, UsageError
 from .logs import FORMATS, LEVELS, log_to_stderr
 
@@ -63,6 +65,23 @@ PASSES_ON = {"bench": {"allow_extra_args": True, "ignore_unknown_options": True,
 """Settings of commands that pass unknown arguments on to another program."""
 
 
+class ValueNamingCommand(TyperCommand):
+    """A command that names a refused value of an option; Typer's own message has the rule alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See ``TyperCommand``."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError  # here, since completion and help need no validation
+
+            if isinstance(error.__cause__, ValidationError):
+                problem = error.__cause__.errors()[0]
+                rule = rule_of(problem["type"], problem["msg"], problem.get("ctx", {}))
+                error.message = f"{rule.strip()}; got {problem['input']!r}"
+            raise
+
+
 def build_app(command: str | None = None) -> typer.Typer:
     """Build the command line.
 
@@ -79,12 +98,12 @@ def build_app(command: str | None = None) -> typer.Typer:
     app.callback()(_options)
     for name, module in COMMANDS.items():
         if command is None or name == command:
-            app.command(name, context_settings=PASSES_ON.get(name))(_imported(module))
+            app.command(name, cls=ValueNamingCommand, context_settings=PASSES_ON.get(name))(_imported(module))
         else:
             app.command(name, help="" if command in COMMANDS else _docstring(module))(_not_imported)
     for alias, name in ALIASES.items():
         if command in (None, alias):
-            app.command(alias, hidden=True)(_imported(COMMANDS[name]))
+            app.command(alias, cls=ValueNamingCommand, hidden=True)(_imported(COMMANDS[name]))
     return app
 
 

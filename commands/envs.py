@@ -6,6 +6,7 @@ import fnmatch
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from ..envs.adapters.peers import PEERS
 from ..envs.messages import clip
+from ..envs.named import from_file, unregistered
 from ..envs.registry import Entry, entries, make, nearest
 from ..errors import UnknownEnvironmentError, UsageError
 from ..logs import masked
@@ -49,12 +51,14 @@ class Row:
 
 
 def envs(
-    pattern: Annotated[str, typer.Argument(help="Part of an id, or a pattern such as '*Maze*'.")] = "",
+    pattern: Annotated[
+        str, typer.Argument(help="Part of an id, a pattern such as '*Maze*', or a Python file that registers some.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List registered environments: Turnwise's own and those of installed packages.
+    """List registered environments: Turnwise's own, those of installed packages, or those of a file.
 
-    Without a pattern, each takes one line. With a pattern, the list also has levels, splits and turn limits.
+    Without a pattern, each takes one line. With a pattern or a file, the list has levels, splits and turn limits, too.
 
     Examples:
 
@@ -63,8 +67,10 @@ def envs(
         turnwise envs maze
 
         turnwise envs 'demo/*' --json
+
+        turnwise envs my_env.py
     """
-    found = [entry for entry in entries() if matches(entry.id, pattern)]
+    found = _found(pattern)
     if not found:
         if peer := PEERS.get(name := pattern.partition("/")[0]):
             raise UnknownEnvironmentError(
@@ -80,6 +86,22 @@ def envs(
         screen().print(listed([describe(entry) for entry in found]))
     else:
         _print_short(found)
+
+
+def _found(pattern: str) -> list[Entry]:
+    """Return the environments that match a pattern, or those that a Python file registers.
+
+    Raises:
+        UsageError: the file cannot be imported, or registers none.
+    """
+    place, _, wanted = pattern.partition(":")
+    path = Path(place)
+    if path.suffix != ".py":
+        return [entry for entry in entries() if matches(entry.id, pattern)]
+    ids = from_file(path)
+    if not ids:
+        raise UsageError(f"{path} has no environment: {unregistered(path)}")
+    return [entry for entry in entries() if entry.id in ids and matches(entry.id, wanted)]
 
 
 def _print_short(found: list[Entry]) -> None:

@@ -22,7 +22,7 @@ from .contract import Contract
 from .deprecated import add_old_limits, argument_of_start, move_old_limits
 from .fork import Forks, fork_env, forked
 from .messages import Action, ActionLike, Observation, ObservationLike, bounded, shown
-from .required import check_family, check_limit, check_required
+from .required import check_family, check_limit, check_required, usable_limit
 from .reserved import refuse_assigned, refuse_replaced
 from .spaces import ActionSpace, ObservationSpace
 from .step import OUT_OF_TURNS, Step, running
@@ -85,9 +85,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
         check_required(type(self), TurnEnv)
         check_family(type(self), self.family)
         if max_turns is not None:
-            if max_turns < 1:
-                raise ContractError(f"max_turns must be at least 1; got {max_turns}")
-            self.max_turns = max_turns
+            self.max_turns = usable_limit(max_turns)
         check_limit(type(self), self.max_turns)
         if not isinstance(self.max_turns_truncates, bool):
             raise ContractError(f"max_turns_truncates must be True or False; got {self.max_turns_truncates!r}")
@@ -269,6 +267,8 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
     def _specified(self, seed: int | None, options: Mapping[str, Any] | None) -> TaskSpec:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise TaskError(f"reset seed must be a non-negative integer; got {seed!r}")
+        if not isinstance(options, Mapping | None):
+            raise TaskError(f"reset options must be a dict such as {{'split': 'dev'}}; got {options!r:.80}")
         super().reset(seed=seed)
         spec = self._choose(seed, dict(options or {}))
         vars(self).update(_task=spec, _turn=0, _over=True, _actions=())  # over, until start() has come through

@@ -296,12 +296,12 @@ def _meant(entry: Entry, wrong: str) -> str:
 
 
 def _mistyped(entry: Entry, kwargs: Mapping[str, Any]) -> str | None:
-    """Return a sentence about a text that was given for an argument that takes numbers, or None."""
+    """Return a sentence about a text or a list that was given for an argument that takes numbers, or None."""
     for one in _parameters(entry):
         value, annotation = kwargs.get(one.name), one.annotation
         written = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
         kinds = {kind.strip() for kind in written.split("|")} - {"None"}
-        if isinstance(value, str) and len(kinds) == 1 and (rule := NUMBERS.get(kinds.pop())):
+        if isinstance(value, str | list) and len(kinds) == 1 and (rule := NUMBERS.get(kinds.pop())):
             return f"the argument {one.name!r} must be {rule}; got {value!r}"
     return None
 

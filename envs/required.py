@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ContractError
+from ..errors import ContractError, UsageError
 from ..tasks.family import TaskFamily
 from ..tasks.spec import Split
 from .author_line import at, defined_at
@@ -70,6 +70,18 @@ def check_limit(cls: type, limit: object) -> None:
     if not isinstance(limit, int) or limit < 1:
         where = at(defined_at(cls))
         raise ContractError(f"{cls.__name__}.max_turns must be a positive integer; got {limit!r}{where}")
+
+
+def usable_limit(limit: int) -> int:
+    """Return a turn limit that a caller asks for in place of the declared one.
+
+    Raises:
+        UsageError: it is not a positive integer.
+        TypeError: it is not a number; ``make`` names the argument.
+    """
+    if limit < 1 or not isinstance(limit, int) or isinstance(limit, bool):
+        raise UsageError(f"max_turns must be an integer of at least 1; got {limit!r}")
+    return limit
 
 
 def _check_arguments(cls: type, name: str, written: str, count: int) -> None:

@@ -21,7 +21,7 @@ from ..tasks.rng import Rng
 from .algorithms.archer import ArcherRule, awr_weight, centered, described, judged, token_credit
 from .archer_doubly_robust import learn_doubly_robust
 from .archer_gate import GatedExperience, Measured, closed_note, decide, measure, refuse_without_forks
-from .archer_pretraining import pretrain_critic
+from .archer_pretraining import demonstrated, pretrain_critic
 from .archer_settings import ArcherConfig
 from .collect.collect import Experience, NothingPlayed
 from .collect.resample import Fresh, fresh_utterances, shared_utterances
@@ -43,7 +43,6 @@ from .learning.updates import summary
 from .learning.utterances import Utterance, merge_equal, pack_utterances
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
-from .run.offline import as_said, demonstrations
 from .run.run import Run
 from .run.training import Trainer, train_with
 from .script import script
@@ -256,9 +255,9 @@ async def fill(config: ArcherConfig, run: Run, replay: Replay) -> None:
     """Fill the replay with demonstrations, encoded as the run's own agent would have read and written them.
 
     Raises:
-        UsageError: they do not all fit.
+        UsageError: they do not all fit, or the critic cannot read one.
     """
-    episodes = as_said(await demonstrations(config, config.demonstrations), config.demonstrations, run)
+    episodes = await demonstrated(config, run)
     replay.add(turn for episode in episodes for turn in transitions(episode, config.gamma))
     if replay.dropped:
         raise UsageError(

@@ -5,17 +5,31 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.archer import ArcherRule
 from .archer_settings import ArcherConfig, CriticPretrainingConfig
 from .critics.replay import Replay
 from .critics.transitions import NOBODY, transitions
 from .critics.utterance import UtteranceCritic
-from .run.offline import as_said, demonstrations
+from .learning.advantages import context_of
+from .run.offline import as_said, demonstrations, refuse_long_ends
 from .run.run import Run
 
 REPORTED = 20
 """Number of last updates whose means are reported."""
+
+
+async def demonstrated(config: ArcherConfig, run: Run) -> list[Episode]:
+    """Return the demonstrations, encoded as the run's own agent would have read and written them.
+
+    Raises:
+        UsageError: there are none, or the critic cannot read the last state of one.
+    """
+    episodes = as_said(await demonstrations(config, config.demonstrations), config.demonstrations, run)
+    if config.critic_model.encoder.kind != "transformers":  # which counts tokens of its own
+        refuse_long_ends(episodes, context_of(run.model))
+    return episodes
 
 
 async def pretrain_critic(
@@ -37,11 +51,11 @@ async def pretrain_critic(
         made before.
 
     Raises:
-        UsageError: there is no demonstration to learn from.
+        UsageError: there is no demonstration to learn from, or the critic cannot read one.
     """
     if critic.updates >= settings.updates:
         return {}
-    episodes = as_said(await demonstrations(config, config.demonstrations), config.demonstrations, run)
+    episodes = await demonstrated(config, run)
     turns = [turn for episode in episodes for turn in transitions(episode, config.gamma)]
     data = Replay(max(len(turns), 1))
     data.add(turns)

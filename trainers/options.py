@@ -135,6 +135,17 @@ def of_run(folder: Path) -> Path:
     return folder / CONFIG
 
 
+def refuse_unresumed(overrides: Sequence[str]) -> None:
+    """Refuse the words of a command that resumes a run, but for ``--resume``: they name its folder, no environment.
+
+    Raises:
+        UsageError: there is a run in the folder.
+    """
+    folder = overridden(overrides, "out")
+    if folder and overridden(overrides, "env") is None and (Path(folder) / CONFIG).is_file():
+        raise UsageError(f"{folder} holds a run already: continue it with --resume, or choose another --out")
+
+
 def configured(
     word: str,
     path: Path | None = None,
@@ -147,8 +158,11 @@ def configured(
 
     Raises:
         ConfigError: a setting is wrong, or the file belongs to another algorithm.
+        UsageError: no environment is named, and the output folder holds a run.
     """
     chosen = named(word)
+    if path is None and "env" not in (settings or {}):
+        refuse_unresumed(overrides)
     if path is not None and path.suffix == ".json":
         refuse_other_run(word, path, accepted=(word, chosen.algorithm))
     presets = {**chosen.presets, **(presets or {})}

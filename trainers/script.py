@@ -13,7 +13,15 @@ from ..config import load_config
 from ..envs.named import environment
 from ..errors import TurnwiseError
 from ..logs import FORMATS, LEVELS, as_json, event, log_to_stderr
-from .options import arguments, described, overridden, refuse_other_run, refuse_untrained_start, settled
+from .options import (
+    arguments,
+    described,
+    overridden,
+    refuse_other_run,
+    refuse_unresumed,
+    refuse_untrained_start,
+    settled,
+)
 from .registry import ALGORITHMS, Entry, is_own, own
 from .run.conclusion import RunResult
 from .run.interrupts import INTERRUPTED, at_once
@@ -69,6 +77,8 @@ def _trained(
             if is_own(rule := overridden(words, "algorithm.name")):
                 accepted.add(rule)
             refuse_other_run(next(iter(entries.values())).script, file, accepted=accepted)
+        if file is None:
+            refuse_unresumed(words)
         config = load_config(config_type, file, words)
         refuse_untrained_start(config)
         config = config.model_copy(update={"env": environment(config.env)})

@@ -29,7 +29,7 @@ from .learning.reference import Reference
 from .learning.rows import pack
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
-from .run.offline import OfflineConfig, as_said, fitting, places
+from .run.offline import OfflineConfig, as_said, fitting, places, refuse_long_ends
 from .run.run import Run
 from .run.settings import Plan
 from .run.training import Trainer, train_with
@@ -89,6 +89,7 @@ class SoftBellmanTrainer(Trainer[SoftBellmanConfig]):
         fitting(pack(self.episodes), run.model.config.max_position_embeddings)
         shared: dict[str, Any] = {"seed": config.seed, "dump": run.folder.dump, "scorer": run.learner.scorer}
         critic = token_values(config.values, run.model, run.start.tokenizer, **shared)
+        refuse_long_ends(self.episodes, critic.context)
         run.state.keep("critic", critic)
         reference = run.reference(KLConfig(coef=config.algorithm.beta), config.model)
         assert reference is not None, "beta is positive"

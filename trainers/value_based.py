@@ -21,13 +21,14 @@ from .algorithms.ilql import ILQL
 from .algorithms.token_value import TokenValueAlgorithm
 from .critics.token_learning import TokenLearner
 from .critics.token_steps import TokenSteps
+from .learning.advantages import context_of
 from .learning.learner import Update
 from .learning.rows import Rows
 from .registry import one_of, rules
 from .run.conclusion import RunResult
 from .run.may_change import MAY_CHANGE
 from .run.model_files import ModelFiles, Start
-from .run.offline import OfflineConfig, OfflineTrainer, as_said
+from .run.offline import OfflineConfig, OfflineTrainer, as_said, refuse_long_ends
 from .run.run import Run
 from .run.settings import Plan
 from .run.training import train_with
@@ -87,6 +88,8 @@ class ValueTrainer(OfflineTrainer[ValueBasedConfig]):
         episodes = as_said(run.start.demonstrations, config.demonstrations, run)
         super().__init__(config, run, episodes)
         model, online, algorithm = run.model, run.start.values, config.algorithm
+        if algorithm.states:
+            refuse_long_ends(episodes, context_of(model.policy))
         self.steps = TokenSteps.of(episodes, self.rows, gamma=algorithm.gamma, per=algorithm.discount_per)
         for values in (online, model.values):  # the state of a checkpoint follows, from keep()
             values.heads.start_at(float(self.steps.tokens(self.rows).return_N.min()))

@@ -32,7 +32,7 @@ class HostedEnv(TurnEnv):
 
     def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
         self._most_turns = max_turns
-        super().__init__(max_turns=max_turns or USUAL_LIMIT, render_mode=render_mode)
+        super().__init__(max_turns=USUAL_LIMIT if max_turns is None else max_turns, render_mode=render_mode)
 
     def close(self) -> None:
         """End the game, and its process if it was the last one there."""

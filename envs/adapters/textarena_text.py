@@ -62,7 +62,7 @@ class TextArena(TurnEnv):
             self._game: Any = _made(self._name, arguments)
             self._reset(0)
         limit = TURN_FACTOR * (getattr(self._game.state, "max_turns", None) or USUAL_LIMIT)
-        super().__init__(max_turns=max_turns or limit, render_mode=render_mode)
+        super().__init__(max_turns=limit if max_turns is None else max_turns, render_mode=render_mode)
 
     def tasks(self) -> TaskFamily[Any]:  # type: ignore[override]
         """Return the family of its tasks, which differ only by their seeds."""

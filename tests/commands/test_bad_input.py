@@ -67,10 +67,8 @@ Run = Callable[..., Any]
         (("eval", "guess.py", "-p", "oracle", "grup_size=2"), ("did you mean 'group_size'?",)),
         (("eval", "guess.py", "-p", "oracle", "out=runs/a"), ("no setting 'out': name the folder with --out",)),
         (("train", "bc", "env=guess.py", "demonstrations.skills=[1.5]"), ("demonstrations.skills [1.5] must be",)),
-        (
-            ("eval", "guess.py", "-p", "oracle", "env_kwargs.max_turns=three"),
-            ("demo/GuessNumber-v0: the argument 'max_turns' must be an integer; got 'three'",),
-        ),
+        (("eval", "guess.py", "-p", "oracle", "env_kwargs.max_turns=three"), ("must be an integer; got 'three'",)),
+        (("eval", "guess.py", "-p", "oracle", "env_kwargs.max_turns=0"), ("max_turns must be an integer of at least",)),
         (("new", "json"), ("the name 'json' belongs to a module",)),
         (("eval", "guess.py", "-p", "oracle", "temperature=0"), ("temperature has no effect on 'oracle', which is",)),
         (("data", "guess.py", "agent.top_p=0.5"), ("agent.top_p has no effect on 'mixed:0,0.5,1', which is not a",)),

@@ -57,6 +57,16 @@ def test_envs_takes_parts_and_patterns(run: Run) -> None:
     run("envs", "Maez-v0").refused("no environment matches", "turnwise/Maze-v0")
 
 
+def test_envs_lists_what_a_file_registers(run: Run, tmp_path: Path) -> None:
+    (row,) = json.loads(run("envs", "guess.py", "--json").out)
+    assert (row["id"], row["problem"]) == ("demo/GuessNumber-v0", None)
+    assert "demo/GuessNumber-v0" in run("envs", "guess.py:demo/*").out
+    run("envs", "guess.py:demo/Other-v0").refused("no environment matches 'guess.py:demo/Other-v0'")
+    run("envs", "gone.py").refused("there is no file gone.py")
+    (tmp_path / "empty_cli.py").write_text("import turnwise\n")
+    run("envs", "empty_cli.py").refused("empty_cli.py has no environment: it registers none")
+
+
 def test_envs_says_which_environments_it_cannot_list(run: Run) -> None:
     run("envs", "minigrid").refused("of minigrid are not listed", "minigrid/BabyAI-GoToRedBall-v0")
     run("envs", "gymnasium/CartPole-v1").refused("of gymnasium are not listed", "gymnasium/FrozenLake-v1")

@@ -56,6 +56,21 @@ def test_a_near_miss_of_a_command_is_told(run: Run) -> None:
     assert "'eval'" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("eval guess.py --seed x", "'--seed': must be an integer; got 'x'"),
+        ("eval guess.py --seed -3", "'--seed': must be greater than or equal to 0; got '-3'"),
+        ("eval guess.py --max-cost much", "'--max-cost': must be a number; got 'much'"),
+        ("watch --port abc", "'--port': must be an integer; got 'abc'"),
+    ],
+)
+def test_a_refused_value_of_an_option_is_named(run: Run, words: str, said: str) -> None:
+    ran = run(*words.split())
+    assert ran.code == 2
+    assert said in " ".join(ran.err.replace("│", "").split())
+
+
 def test_version(run: Run) -> None:
     ran = run("version")
     assert ran.code == 0

@@ -57,6 +57,25 @@ def test_a_runs_own_settings_can_be_planned(run: Run, tmp_path: Path) -> None:
     assert run("plan", str(file), "--gpu", "h100").code == 0
 
 
+def test_an_on_policy_rule_of_the_user_can_be_planned(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "planned_rule.py").write_text(
+        "from typing import ClassVar\n"
+        "from turnwise.trainers import Algorithm\n"
+        "from turnwise.trainers.algorithms.ilql import ILQL as Values\n"
+        "class Mine(Algorithm):\n"
+        "    needs_values: ClassVar[bool] = True\n"
+        "    name: str = 'mine'\n"
+        "    def credit(self, batch, values): ...\n"
+    )
+    settings = 'env = "turnwise/Maze-v0"\nmodel = "models/qwen3-0.6b"\n[agent]\nmax_batch = 8\n[algorithm]\n'
+    (tmp_path / "mine.toml").write_text(f'{settings}name = "planned_rule:Mine"\n')
+    ran = run("plan", "mine.toml")
+    assert ran.code == 0, ran.err
+    assert " critic " in ran.out, "the rule needs one"
+    (tmp_path / "values.toml").write_text(f'{settings}name = "planned_rule:Values"\n')
+    run("plan", "values.toml").refused("planned_rule:Values must be a subclass of turnwise.trainers.Algorithm")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

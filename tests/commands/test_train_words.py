@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from turnwise.errors import ConfigError
+from turnwise.trainers import loop
 from turnwise.trainers.algorithms import named as on_policy
 from turnwise.trainers.options import configured, named_environment, overridden
 from turnwise.trainers.registry import ALGORITHMS
@@ -68,6 +69,19 @@ def test_a_folder_without_a_run_is_not_resumed(run: Run, words: tuple[str, ...])
     run("train", "bc", *words, "--resume").refused(
         "there is no run in runs/new to resume (no config.json); start one without --resume, or name a run's folder"
     )
+
+
+@pytest.mark.parametrize("words", [("--out", "runs/old"), ("out=runs/old", "steps=9")])
+def test_a_folder_with_a_run_is_named_where_resume_is_missing(
+    run: Run, words: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs/old").mkdir(parents=True)
+    (tmp_path / "runs/old/config.json").write_text("{}")
+    said = "runs/old holds a run already: continue it with --resume, or choose another --out"
+    run("train", "loop", *words).refused(said)
+    run("train", "loop", "guess.py", *words).refused("setting 'model' is missing")
+    assert loop.main(words) == 2
+    assert f"error: {said}" in capfd.readouterr().err
 
 
 def test_defaults_that_a_paper_settles_are_listed_as_such(run: Run) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.certify.trace import plain
-from turnwise.errors import ContractError, TaskError
+from turnwise.errors import ContractError, TaskError, UsageError
 
 
 class Counter(tw.TurnEnv):
@@ -179,9 +179,9 @@ def test_an_end_with_a_score_is_not_judged_again() -> None:
     assert sync(Unjudgeable, ["10"])[-1][4]["success"] is True
 
 
-@pytest.mark.parametrize("limit", [0, -3])
-def test_a_limit_without_turns_is_refused(limit: int) -> None:
-    with pytest.raises(ContractError, match="max_turns must be at least 1"):
+@pytest.mark.parametrize("limit", [0, -3, 1.5, True])
+def test_a_limit_without_turns_is_refused(limit: Any) -> None:
+    with pytest.raises(UsageError, match="max_turns must be an integer of at least 1"):
         Counter(max_turns=limit)
 
 
@@ -296,6 +296,7 @@ BAD_RESETS: dict[str, tuple[dict[str, Any], str]] = {
     "float seed": ({"seed": 1.5}, "seed must be .* got 1.5"),
     "true seed": ({"seed": True}, "seed must be .* got True"),
     "unknown option": ({"options": {"splitt": "dev"}}, "unknown reset option 'splitt'"),
+    "no options": ({"options": "train"}, "must be a dict such as {'split': 'dev'}; got 'train'"),
     "task and more": ({"options": {"task": tw.TaskSpec("counting"), "level": 1}}, "also"),
     "another family": ({"options": {"task": tw.TaskSpec("chess")}}, "'chess'.*'counting'"),
     "no such level": ({"options": {"level": 2}}, "no level 2"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 import turnwise as tw
-from turnwise.errors import ContractError
+from turnwise.errors import ContractError, UsageError
 
 
 class Numbers(tw.TaskFamily[int]):
@@ -74,9 +75,16 @@ def test_a_task_that_cannot_be_built_names_the_line_of_build() -> None:
 
 
 def test_no_message_names_a_line_of_gymnasium() -> None:
-    with pytest.raises(ContractError, match="max_turns must be at least 1; got 0") as caught:
+    with pytest.raises(UsageError, match="max_turns must be an integer of at least 1; got 0") as caught:
         tw.make("turnwise/Maze-v0", max_turns=0)
     assert "registration.py" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["three", [3]])
+def test_an_argument_of_another_type_is_named(given: Any) -> None:
+    said = f"turnwise/Maze-v0: the argument 'max_turns' must be an integer; got {given!r}"
+    with pytest.raises(UsageError, match=re.escape(said)):
+        tw.make("turnwise/Maze-v0", max_turns=given)
 
 
 def test_a_step_may_be_written_out_with_text() -> None:

@@ -108,7 +108,8 @@ class TokenValues:
         self.dump = dump
         self.fits = 0
         self._device = next(backbone.parameters()).device
-        self._context = context_of(backbone)
+        self.context = context_of(backbone)
+        """The most tokens of a row that it can read; ``None`` for no limit."""
         self.head = nn.Linear(width, 1).to(self._device)
         nn.init.zeros_(self.head.weight)  # the first value of every state is the center of the scale
         nn.init.zeros_(self.head.bias)
@@ -277,9 +278,9 @@ class TokenValues:
         return output
 
     def _refuse_longer(self, longest: int) -> None:
-        if self._context is not None and longest > self._context:
+        if self.context is not None and longest > self.context:
             raise UsageError(
-                f"a row of {longest} tokens does not fit the critic's context of {self._context}: nothing is "
+                f"a row of {longest} tokens does not fit the critic's context of {self.context}: nothing is "
                 "cut off silently; use a shorter agent.context (last:K), or a critic that reads as far as the policy"
             )
 

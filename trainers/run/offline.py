@@ -21,6 +21,7 @@ from ...rollouts.pool import EnvPool
 from ...tasks.rng import Rng
 from ..collect.demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
 from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
+from ..learning.advantages import bootstraps
 from ..learning.groups import Group
 from ..learning.learner import Update
 from ..learning.normalizers import normalizer
@@ -129,6 +130,26 @@ def fitting(rows: Rows, context: int) -> Rows:
             "trained where it can never act; use a shorter agent.context (last:K), or a larger nano.context_length"
         )
     return rows
+
+
+def refuse_long_ends(episodes: Sequence[Episode], context: int | None) -> None:
+    """Refuse demonstrations that a limit cut off in a state which the critic cannot read.
+
+    Args:
+        episodes: demonstrations with token ids.
+        context: tokens that the critic can read; ``None`` for no limit.
+
+    Raises:
+        UsageError: the last state of one is longer.
+    """
+    for episode in episodes:
+        length = len(episode.final_prompt_ids) if bootstraps(episode) else 0
+        if context is not None and length > context:
+            raise UsageError(
+                f"a limit cut off demonstration {episode.episode_id} in a state of {length} tokens, and the context of "
+                f"the critic holds {context}. Use a shorter agent.context (last:K), shorter demonstrations "
+                "(episodes.env_kwargs.max_turns), or a model with a longer context"
+            )
 
 
 def places(count: int, size: int, *, step: int, seed: int) -> list[int]:

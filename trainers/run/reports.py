@@ -74,7 +74,8 @@ class Reports:
         self._bar.show(metrics, advance=advance)
         if self._log is not None:
             line = {"step": step, **metrics}
-            self._bar.warn("nothing learned", nothing_learned([line]))
+            if step < self._bar.total:  # the result of the run reports it after the last step
+                self._bar.warn("nothing learned", nothing_learned([line]))
             self._bar.warn("actions cut", actions_cut(line))
 
     def warn(self, kind: str, text: str) -> None:

@@ -114,6 +114,8 @@ def test_an_environment_has_the_limit_of_its_task_and_pays_what_its_score_gains(
     short = Odd(max_turns=2)
     short.reset(seed=3)
     assert short.max_turns == 2
+    with pytest.raises(UsageError, match="max_turns must be an integer of at least 1; got 0"):
+        Odd(max_turns=0)
     short.close()
 
 
