@@ -86,7 +86,8 @@ class ProcessHost(Host):
             return
         self._open = False
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._child.ask(self._handle, "close", None), CLOSING_GRACE)
+            async with asyncio.timeout(CLOSING_GRACE):
+                await self._child.ask(self._handle, "close", None)
         self._child.users -= 1
         if self._child.users == 0:
             self._child.kill()

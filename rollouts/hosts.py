@@ -183,7 +183,7 @@ class ThreadHost(Host):
         done = self._worker.call(self._env.close, "close")
         self._worker.stop()
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(done, CLOSING_GRACE)
+            await in_time(done, "close", CLOSING_GRACE)
 
     def abandon(self) -> None:
         self._worker.post(self._env.close)

@@ -86,7 +86,8 @@ class Workers:
                 left = started + PATIENCE - time.monotonic()
                 if avoid is not None and patient and left > 0 and self._starting(avoid, usable):
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._changed.wait(), left)
+                        async with asyncio.timeout(left):
+                            await self._changed.wait()
                     continue
                 if alone:
                     reserved = self._reserve(usable, reserved)

@@ -250,6 +250,18 @@ async def test_a_call_that_was_cancelled_leaves_the_host_busy() -> None:
     gate.set()
 
 
+async def test_a_cancellation_that_meets_the_end_of_a_close_is_not_lost() -> None:
+    host = await ThreadHost.open(Count)
+    closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    host._worker.call = lambda function, verb: closed  # type: ignore[method-assign]
+    task = asyncio.create_task(host.close())
+    await asyncio.sleep(0)
+    closed.set_result(None)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 @pytest.mark.slow
 async def test_a_process_is_gone_after_close_and_after_abandon() -> None:
     for leave in ("close", "abandon"):

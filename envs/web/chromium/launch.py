@@ -112,7 +112,8 @@ class Chromium:
         try:
             for end in (self.browser.close, self.driver.stop):
                 with suppress(Exception):  # it may be dead or dying
-                    await asyncio.wait_for(end(), ENDING)
+                    async with asyncio.timeout(ENDING):
+                        await end()
         finally:
             for one in family:  # a hung driver stops nothing, and a killed one leaves processes behind
                 one.kill()

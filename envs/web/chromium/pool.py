@@ -148,7 +148,8 @@ class Pool:
                 await slot.trace.end()
             self._traces.discard(slot.trace)
         with suppress(Exception):  # it may be dead
-            await asyncio.wait_for(slot.context.close(), 20)
+            async with asyncio.timeout(20):
+                await slot.context.close()
         await self._fewer(slot.chromium)
 
     async def _fewer(self, chromium: Chromium) -> None:

@@ -1,0 +1,52 @@
+"""The seats of workers, beside workers that are made up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from turnwise.rollouts.options import RolloutsConfig
+
+pytest.importorskip("ray")
+
+from turnwise.rollouts.cluster.keeper import LiveWorker
+from turnwise.rollouts.cluster.workers import Workers
+
+
+class TwoPlaces(Workers):
+    """Has two places for workers, and looks for none."""
+
+    @property
+    def target(self) -> int:
+        return 2
+
+    async def _follow(self) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+async def workers() -> AsyncIterator[TwoPlaces]:
+    made = TwoPlaces(RolloutsConfig(engine="ray"), b"", "key")
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("cycles", range(4))
+async def test_a_cancellation_that_meets_a_change_ends_the_wait_for_another_node(
+    workers: TwoPlaces, cycles: int
+) -> None:
+    only = LiveWorker(None, 1, 1, "node")
+    workers.began(only)
+    task = asyncio.create_task(workers.acquire(only))
+    for _ in range(4):
+        await asyncio.sleep(0)
+    workers._wake()
+    for _ in range(cycles):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(5):
+            await task
+    assert only.leases == 0
