@@ -55,6 +55,7 @@ class Workers:
         self._resting: set[asyncio.TimerHandle] = set()
         self._without_since = time.monotonic()
         self._following = asyncio.create_task(self._follow(), name="turnwise-ray-nodes")
+        self._following.add_done_callback(partial(self._stop_on_defect, "the look at the nodes of the cluster"))
 
     @property
     def target(self) -> int:
@@ -301,11 +302,14 @@ class Workers:
                 self.retire(worker, f"its node {worker.address} is drained")
 
     def _kept(self, slot: Slot, task: asyncio.Task[None]) -> None:
-        """Forget a keeper that ended; one that ended by a defect stops the run."""
+        """Forget a keeper that ended."""
         self._keepers.pop(slot, None)
+        self._stop_on_defect("the keeper of a worker", task)
+
+    def _stop_on_defect(self, what: str, task: asyncio.Task[None]) -> None:
+        """Stop the run if a task ended by an error: who waits for a worker would otherwise wait forever."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fatal = self._fatal or InfrastructureError(f"the keeper of a worker failed: {error!r}")
-            self._wake()
+            self.stop_run(InfrastructureError(f"{what} failed: {error!r}"))
 
     def _none_started(self) -> UsageError:
         config = self._config

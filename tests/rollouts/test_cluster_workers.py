@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
+from turnwise.errors import InfrastructureError
 from turnwise.rollouts.options import RolloutsConfig
 
 pytest.importorskip("ray")
 
+from turnwise.rollouts.cluster import workers as module
 from turnwise.rollouts.cluster.keeper import LiveWorker
 from turnwise.rollouts.cluster.workers import Workers
 
@@ -50,3 +53,19 @@ async def test_a_cancellation_that_meets_a_change_ends_the_wait_for_another_node
         async with asyncio.timeout(5):
             await task
     assert only.leases == 0
+
+
+async def test_a_cluster_that_does_not_answer_ends_the_wait_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> Any:
+        raise RuntimeError("the head of the cluster is gone")
+
+    monkeypatch.setattr(module, "nodes_now", gone)
+    monkeypatch.setattr(module.ray, "available_resources", gone)
+    workers = Workers(RolloutsConfig(engine="ray", start_timeout=0.01), b"", "key")
+    workers._without_since -= 1
+    try:
+        async with asyncio.timeout(10):
+            with pytest.raises(InfrastructureError, match="the head of the cluster is gone"):
+                await workers.acquire()
+    finally:
+        await workers.close()
