@@ -104,6 +104,11 @@ class PolicyService:
             policy = self._policies[message["policy"]]
             completion = await policy.generate(tuple(message["prompt"]), sampling, session=message["session"])
             answer |= asdict(completion)
+        except asyncio.CancelledError:
+            request = asyncio.current_task()
+            if request is None or request.cancelling():
+                raise
+            answer |= {"error": "", "text": "the policy was canceled, and not by its caller"}  # who still waits
         except TurnwiseError as error:
             answer |= {"error": type(error).__name__, "text": str(error)}
         except Exception as error:

@@ -245,3 +245,13 @@ async def test_a_service_that_closes_as_a_client_greets_it_does_not_wait_for_the
     async with asyncio.timeout(5):
         await service.close()
     writer.close()
+
+
+async def test_a_policy_that_cancels_itself_is_an_error_and_no_silence(
+    service: PolicyService, connection: PolicyConnection
+) -> None:
+    policy = Scripted()
+    policy.error = asyncio.CancelledError()  # type: ignore[assignment] - such as that of a task within it
+    async with asyncio.timeout(10):
+        with pytest.raises(InfrastructureError, match="the policy was canceled, and not by its caller"):
+            await connection.policy(service.offer(policy), None).generate((1, 2), Sampling(max_tokens=2))
