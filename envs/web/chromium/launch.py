@@ -177,7 +177,8 @@ async def launch(port: int) -> Chromium:
         processes: Any = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
     except BaseException as error:
         with suppress(Exception):
-            await driver.stop()
+            async with asyncio.timeout(ENDING):
+                await driver.stop()
         remove_folder(folder)
         if isinstance(error, Error):
             raise EnvironmentDiedError(f"Chromium ({program}) did not start: {str(error)[:500]}") from error
