@@ -29,7 +29,7 @@ class Scripted:
         self.asked: list[tuple[tuple[int, ...], Sampling, str]] = []
         self.hang: asyncio.Event | None = None
         self.cancelled = asyncio.Event()
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
         self.asked.append((tuple(prompt_ids), sampling, session))
@@ -251,7 +251,7 @@ async def test_a_policy_that_cancels_itself_is_an_error_and_no_silence(
     service: PolicyService, connection: PolicyConnection
 ) -> None:
     policy = Scripted()
-    policy.error = asyncio.CancelledError()  # type: ignore[assignment] - such as that of a task within it
+    policy.error = asyncio.CancelledError()  # such as that of a task within it
     async with asyncio.timeout(10):
         with pytest.raises(InfrastructureError, match="the policy was canceled, and not by its caller"):
             await connection.policy(service.offer(policy), None).generate((1, 2), Sampling(max_tokens=2))

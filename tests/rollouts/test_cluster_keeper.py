@@ -13,7 +13,6 @@ from turnwise.rollouts.options import RolloutsConfig
 
 pytest.importorskip("ray")
 
-from turnwise.rollouts.cluster import keeper as module
 from turnwise.rollouts.cluster.keeper import Keeper, LiveWorker
 
 
@@ -46,7 +45,7 @@ async def test_a_worker_whose_end_is_interrupted_is_killed(monkeypatch: pytest.M
 
     actor: Any = SimpleNamespace(close=SimpleNamespace(remote=hangs))
     staff: Any = SimpleNamespace(ended=lambda worker: None)
-    monkeypatch.setattr(module.ray, "kill", killed.append)
+    monkeypatch.setattr("ray.kill", killed.append)
     keeper = Keeper(staff, RolloutsConfig(engine="ray"), b"", "key", "")
     worker = keeper._worker = LiveWorker(actor, 8, 1)
     transport = SimpleNamespace(abort=lambda: aborted.append(True))

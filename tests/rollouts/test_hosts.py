@@ -271,7 +271,7 @@ async def test_a_fork_that_nobody_receives_is_closed(kind: Any, made: bool) -> N
     await asyncio.to_thread(forking.wait, 30)
     if made:
         gate.set()
-        forked.wait(30)  # and this loop, which is held up, does not know
+        forked.wait(30)  # and this loop, which waits here, does not know
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

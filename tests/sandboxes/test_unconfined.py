@@ -57,7 +57,7 @@ class Watched(UnconfinedBackend):
 
 async def canceled_on_arrival(task: asyncio.Task[Any]) -> None:
     """Cancel a task for which something has been made, before its own loop has received it."""
-    LOOP.wait(asyncio.sleep(0.05))  # and this loop is held up meanwhile
+    LOOP.wait(asyncio.sleep(0.05))  # and this loop waits here meanwhile
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

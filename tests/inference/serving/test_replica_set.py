@@ -9,7 +9,7 @@ from turnwise.inference.serving.replica_set import ReplicaSet
 
 
 class Server:
-    """A server that nothing is asked of."""
+    """A server that answers nothing."""
 
     address = "here"
 
