@@ -73,7 +73,8 @@ class PolicyService:
         self._clients.add(client)
         running: dict[int, asyncio.Task[None]] = {}
         try:
-            hello = await asyncio.wait_for(receive(reader, HELLO), OPENING)
+            async with asyncio.timeout(OPENING):
+                hello = await receive(reader, HELLO)
             if not hmac.compare_digest(str(hello.get("key")), self.key):
                 return
             while True:
@@ -103,6 +104,11 @@ class PolicyService:
             policy = self._policies[message["policy"]]
             completion = await policy.generate(tuple(message["prompt"]), sampling, session=message["session"])
             answer |= asdict(completion)
+        except asyncio.CancelledError:
+            request = asyncio.current_task()
+            if request is None or request.cancelling():
+                raise
+            answer |= {"error": "", "text": "the policy was canceled, and not by its caller"}  # who still waits
         except TurnwiseError as error:
             answer |= {"error": type(error).__name__, "text": str(error)}
         except Exception as error:
@@ -168,7 +174,8 @@ class PolicyConnection:
     async def _open(self) -> asyncio.StreamWriter:
         host, port = self._address
         try:
-            reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), OPENING)
+            async with asyncio.timeout(OPENING):
+                reader, writer = await asyncio.open_connection(host, port)
             await send(writer, {"key": self._key})
         except (OSError, TimeoutError) as error:
             raise PolicyServerError(f"the driver's policy at {host}:{port} cannot be reached: {error}") from None

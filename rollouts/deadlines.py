@@ -1,4 +1,4 @@
-"""Waiting outside of an episode's time limit."""
+"""Waiting outside of an episode's time limit, and whose cancellation it is."""
 
 from __future__ import annotations
 
@@ -26,3 +26,9 @@ async def unhurried(waiting: Awaitable[T], deadline: asyncio.Timeout | None) -> 
         return await waiting
     finally:  # also after an error: closing the rest may hang
         deadline.reschedule(loop.time() + left)
+
+
+def asked_to_stop() -> bool:
+    """Whether the running task was canceled; otherwise a ``CancelledError`` in it is of what it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

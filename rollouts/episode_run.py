@@ -23,7 +23,7 @@ from ..errors import (
 from ..logs import event
 from ..tasks.rng import Rng
 from ..tasks.score import Score
-from .deadlines import unhurried
+from .deadlines import asked_to_stop, unhurried
 from .episode import UNANSWERED, UNSENT, Episode, Outcome, Turn
 from .episode_request import EpisodeRequest
 from .episode_state import EpisodeState, HostProvider, RolloutObserver
@@ -308,7 +308,7 @@ class EpisodeRun:
         except PASSED_ON:
             raise
         except asyncio.CancelledError as error:
-            if _asked_to_stop():
+            if asked_to_stop():
                 raise
             raise self._bug(error) from error
         except Exception as error:
@@ -332,7 +332,7 @@ class EpisodeRun:
                 raise
             raise late(verb, limit) from None
         except asyncio.CancelledError:
-            if _asked_to_stop():
+            if asked_to_stop():
                 raise
             raise EnvironmentFailedError(f"environment cancelled itself in {verb}") from None
         finally:
@@ -343,8 +343,3 @@ class EpisodeRun:
 
     def _who(self) -> str:
         return f"agent {type(self._agent).__name__}, in turn {len(self._turns)} of episode {self._request.episode_id},"
-
-
-def _asked_to_stop() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -32,6 +32,8 @@ LOG = logging.getLogger(__name__)
 LOOP = LoopThread("turnwise-trl", "episodes for TRL")
 CLOSING = 30.0
 """Seconds that environments have to close when the program ends."""
+LOOK = 1.0
+"""Seconds between two looks for episodes that wait for a place on an environment server."""
 TRAINERS = ("temperature", "top_p", "max_tokens")
 """Settings of an agent that are TRL's."""
 
@@ -119,12 +121,26 @@ class TrlRollout:
         options = self._options.model_copy(update=fields)
         places, seed = width(self._pool, options), options.seed
         order = {group_id(self._pool.env_id, task, index, seed): index for index, task in enumerate(tasks)}
-        policy.expect(min(places, len(tasks)))
         found: dict[int, Episode] = {}
-        async with contextlib.aclosing(run_episodes(self._pool, agent, tasks, options=options)) as episodes:
-            async for episode in episodes:
-                found[order[episode.group_id]] = episode
-                policy.expect(min(places, len(tasks) - len(found)))
+
+        def expect() -> None:
+            # Who waits for a place, as after the loss of a server, may wait for those that wait for the batch.
+            policy.expect(min(places, len(tasks) - len(found)) - self._pool.waiting)
+
+        async def look() -> None:
+            while self._pool.queues:
+                await asyncio.sleep(LOOK)
+                expect()
+
+        expect()
+        looking = asyncio.create_task(look())
+        try:
+            async with contextlib.aclosing(run_episodes(self._pool, agent, tasks, options=options)) as episodes:
+                async for episode in episodes:
+                    found[order[episode.group_id]] = episode
+                    expect()
+        finally:
+            looking.cancel()
         return [found[index] for index in range(len(tasks))]
 
 

@@ -85,11 +85,14 @@ class ProcessHost(Host):
         if not self._open:
             return
         self._open = False
-        with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._child.ask(self._handle, "close", None), CLOSING_GRACE)
-        self._child.users -= 1
-        if self._child.users == 0:
-            self._child.kill()
+        try:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(CLOSING_GRACE):
+                    await self._child.ask(self._handle, "close", None)
+        finally:  # also if this is canceled while a call of another fork is answered
+            self._child.users -= 1
+            if self._child.users == 0:
+                self._child.kill()
 
     def abandon(self) -> None:
         self._open = False

@@ -62,7 +62,8 @@ class SocketHost(Host):
     async def close(self) -> None:
         try:
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._remote.close(), CLOSING_GRACE)
+                async with asyncio.timeout(CLOSING_GRACE):
+                    await self._remote.close()
         finally:
             self._held.discard(self)
 

@@ -174,16 +174,22 @@ class ThreadHost(Host):
         return cls(worker, made[0])
 
     async def _call(self, verb: str, argument: Any) -> Any:
-        return await self._worker.call(lambda: perform(self._env, verb, argument), verb)
+        made = list[Any]()
+        try:
+            await self._worker.call(lambda: made.append(perform(self._env, verb, argument)), verb)
+        except asyncio.CancelledError:  # nothing else knows a fork, and the thread may still be making it
+            self._worker.post(lambda: made[0].close() if verb == "fork" else None)
+            raise
+        return made[0]
 
     async def fork(self) -> ThreadHost:
-        return self._alike(type(self)(Worker(), await self._do("fork")))
+        return self._alike(type(self)(env=await self._do("fork"), worker=Worker()))  # the thread last: it may fail
 
     async def close(self) -> None:
         done = self._worker.call(self._env.close, "close")
         self._worker.stop()
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(done, CLOSING_GRACE)
+            await in_time(done, "close", CLOSING_GRACE)
 
     def abandon(self) -> None:
         self._worker.post(self._env.close)

@@ -65,6 +65,8 @@ class EnvPool:
     _free: list[Host] = field(default_factory=list)
     _lent: set[Host] = field(default_factory=set)
     _abandoned: int = 0
+    _takers: int = 0
+    _full: bool = False
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
@@ -108,6 +110,11 @@ class EnvPool:
     def queues(self) -> bool:
         """Whether ``take`` may wait for as long as other episodes take: for a place on a server."""
         return self.servers is not None
+
+    @property
+    def waiting(self) -> int:
+        """Number of calls of ``take`` that wait for a place on a server, since all are taken."""
+        return self._takers if self._full else 0
 
     def keep_for_forks(self, sharers: int = 1) -> int:
         """Leave half of the places on environment servers to forks; return how many forks fit at a time.
@@ -197,16 +204,21 @@ class EnvPool:
 
     async def _take_remote(self, servers: Servers) -> Host:
         """Return an idle host, or one on a server that has room; wait until there is one."""
-        async with servers.line:
-            while not servers.usable(self._free):
-                if (opened := await servers.open()) is not None:
-                    self._count()
-                    self._free.append(opened)
-                else:
-                    await servers.change()
-            host = self._free.pop()
-            self._lent.add(host)
-            return host
+        self._takers += 1
+        try:
+            async with servers.line:
+                while not servers.usable(self._free):
+                    if (opened := await servers.open()) is not None:
+                        self._count()
+                        self._free.append(opened)
+                    else:
+                        self._full = True
+                        await servers.change()
+                host = self._free.pop()
+                self._lent.add(host)
+                return host
+        finally:
+            self._takers, self._full = self._takers - 1, False
 
     def _count(self) -> None:
         """Count another environment."""

@@ -34,10 +34,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..agents.agent import Agent
-from ..errors import UsageError
+from ..errors import ContractError, UsageError
 from ..loop_thread import refuse_running_loop
 from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
+from .deadlines import asked_to_stop
 from .episode import Episode
 from .episode_request import EpisodeRequest
 from .options import RunOptions, run_options
@@ -252,6 +253,11 @@ class _Run:
                 self._stats.add(episode)
                 await self.finished.put(episode)
                 self.start()
+        except asyncio.CancelledError:
+            if asked_to_stop():
+                raise
+            said = "the agent, or the source of tasks, was canceled from within: it raised CancelledError"
+            await self.finished.put(ContractError(said))  # or the run would wait for this worker forever
         except Exception as error:
             # Through the queue and not out of the task, where nothing would see it until the end of the run.
             await self.finished.put(error)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from ..errors import ToolError
 from ..loop_thread import LoopThread
@@ -18,6 +18,32 @@ from ..loop_thread import LoopThread
 T = TypeVar("T")
 LOOP = LoopThread("turnwise-sandboxes", "sandboxes")
 """The event loop of all sandboxes; ``LOOP.wait`` runs one of their coroutines from synchronous code."""
+
+
+async def handed_over(make: Callable[[], Coroutine[Any, Any, T]], end: Callable[[T], Awaitable[None]]) -> T:
+    """Return what a coroutine makes on the sandboxes' loop, or end it if the caller was canceled meanwhile.
+
+    It may be made, and on its way between the loops, when the caller is canceled. Then nothing else knows it.
+
+    Args:
+        make: coroutine function that makes it, and leaves nothing if it is canceled.
+        end: coroutine function that ends it.
+    """
+    made = list[T]()
+
+    async def kept() -> T:
+        made.append(await make())
+        return made[0]
+
+    async def ended() -> None:
+        for each in made:
+            await end(each)
+
+    try:
+        return await LOOP.run(kept())
+    except asyncio.CancelledError:
+        LOOP.submit(ended())  # begins after ``kept`` was canceled, which then adds nothing
+        raise
 
 
 class LoopBoundCall:

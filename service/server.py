@@ -153,8 +153,9 @@ class LoopServer:
     async def close(self) -> None:
         """Stop listening and drop every connection."""
         self._serving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._serving
+        await asyncio.wait([self._serving])  # not ``await``: a Ctrl-C meanwhile would look like the end of it
+        if not self._serving.cancelled():
+            self._serving.result()
 
     async def _serve(self) -> None:
         try:

@@ -366,6 +366,12 @@ def test_files_and_functions_stay_readable() -> None:
     assert not long, "\n".join(long)
 
 
+def test_no_limit_of_time_drops_a_cancellation() -> None:
+    """``wait_for`` of Python 3.11 drops one that comes as the awaited call ends: Ctrl-C, or an outer limit, is lost."""
+    users = [name for name, path in modules().items() if "asyncio.wait_for(" in path.read_text(encoding="utf-8")]
+    assert not users, f"use asyncio.timeout in place of asyncio.wait_for: {users}"
+
+
 def test_modules_say_what_they_are_for() -> None:
     silent = [str(path.relative_to(ROOT)) for path in modules().values() if not ast.get_docstring(tree(path))]
     assert not silent, f"these modules need a docstring of one sentence: {silent}"

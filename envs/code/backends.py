@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import stat
@@ -86,4 +85,4 @@ def _working(name: str) -> Backend:
 def _close(backend: Backend) -> None:
     """Destroy all sandboxes when the process ends; ``reap`` later removes those that hang."""
     with suppress(Exception):
-        LOOP.wait(asyncio.wait_for(backend.close(), GRACE))
+        LOOP.wait(backend.close(), GRACE)

@@ -123,6 +123,7 @@ async def _ended(process: Process) -> None:
 async def _gone(process: Process) -> bool:
     """Return whether the program, and whatever holds its output open, ends in time."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), GRACE)
+        async with asyncio.timeout(GRACE):
+            await process.wait()
         return True
     return False

@@ -163,4 +163,4 @@ def _close_all() -> None:
         await asyncio.gather(*(held.close() for held in tuple(_living())), return_exceptions=True)
 
     with suppress(Exception):
-        LOOP.wait(asyncio.wait_for(closed(), GRACE))
+        LOOP.wait(closed(), GRACE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import secrets
 from typing import Any, Self
 
@@ -87,6 +89,11 @@ class RemoteEpisode:
         episode = made._begin(secrets.token_hex(16), self._turn)
         try:
             await self.connection.ask("fork", {"as": episode}, self._episode)
+        except asyncio.CancelledError:  # the server makes the fork, or has made it, and it would keep its place
+            closing = asyncio.ensure_future(_closed(made))
+            _closing.add(closing)
+            closing.add_done_callback(_closing.discard)
+            raise
         except BaseException:
             made._leave()
             raise
@@ -122,6 +129,15 @@ async def key_of(address: Address, env: str, task: TaskSpec) -> str:
     """Return a server's key of a task."""
     answer = await connection_to(address).ask("instance", {"env": env, "task": task.to_json()})
     return str(answer["key"])
+
+
+async def _closed(episode: RemoteEpisode) -> None:
+    with contextlib.suppress(Exception):
+        await episode.close()
+
+
+_closing: set[asyncio.Future[None]] = set()
+"""Requests to close that nothing waits for; the loop itself refers to them only weakly."""
 
 
 def _step(turn: int, action: Action) -> dict[str, Any]:

@@ -163,6 +163,11 @@ class Replica:
             )
         return not self.stale
 
+    def forget_refresh(self, task: asyncio.Task[None]) -> None:
+        """Note the end of a refresh; a ``finally`` in a task that is canceled before it begins does not run."""
+        if self.refreshing is task:
+            self.refreshing = None
+
     def withdraw(self) -> None:
         """Cancel its requests in flight; they are sent again later."""
         for task in self.running:

@@ -165,6 +165,7 @@ class ReplicaSet:
             return
         replica.due = asyncio.get_running_loop().time()  # requests that wait for any replica notice its end
         replica.refreshing = asyncio.create_task(self._refreshed(replica, self.refresh), name="turnwise-refresh")
+        replica.refreshing.add_done_callback(replica.forget_refresh)
 
     async def _refreshed(self, replica: Replica, refresh: Refresh) -> None:
         """Give a replica the policy's weights; it gets requests only if all of it succeeds in one of its processes."""
@@ -186,8 +187,6 @@ class ReplicaSet:
             replica.stale, replica.named, replica.cause = False, versioned, ""
             text = f"server {replica.address} has received version {self.now.version}, and takes part again"
             event(LOG, "server up to date", text, {"server": replica.address, "version": self.now.version})
-        finally:
-            replica.refreshing = None
 
     async def stop_refreshing(self) -> None:
         """Refresh no replica from now on, and wait for the end of what is in progress; such a replica stays stale."""

@@ -18,7 +18,7 @@ from ..engine import portable_pool
 from ..options import Isolation, RolloutsConfig
 from ..pool import EnvPool, EnvSource
 from .connection import ClusterConnection, Needs
-from .keeper import awaited, import_error
+from .keeper import import_error
 from .lease import WorkerSetup, versions
 from .node import Look, first_line, look
 from .room import room_of
@@ -143,7 +143,8 @@ async def _report(node: Mapping[str, Any], wanted: Wanted, setup: bytes) -> Node
     call = ray.remote(look).options(**options).remote(list(sys.path), plays, wanted.task, limit)
     found: Look | None = None
     try:
-        seen: Look = await asyncio.wait_for(awaited(call), ANSWER + limit)
+        async with asyncio.timeout(ANSWER + limit):
+            seen: Look = await call
         found, lacks = seen, tuple(_lacks(seen, room * (rollouts.worker_memory or 0)))
     except TimeoutError:
         ray.cancel(call, force=True)

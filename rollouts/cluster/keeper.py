@@ -215,19 +215,21 @@ class Keeper:
     async def _end(self, actor: Any) -> None:
         """Take a worker out of service; let it close its environments, and its process run its exit handlers."""
         worker, self._worker = self._worker, None
-        if worker is not None:
-            self._staff.ended(worker)
-            if not worker.lost.done() and worker.channel is not None:  # it lives
-                worker.mark_lost("the run is over")
-                with contextlib.suppress(RayError, TimeoutError):
-                    async with asyncio.timeout(CLOSING):
-                        await awaited(actor.close.remote())
-                        actor.__ray_terminate__.remote()
-                        await worker.channel.ended.wait()  # Ray answers before the exit handlers have run
-            if worker.channel is not None:
+        try:
+            if worker is not None:
+                self._staff.ended(worker)
+                if not worker.lost.done() and worker.channel is not None:  # it lives
+                    worker.mark_lost("the run is over")
+                    with contextlib.suppress(RayError, TimeoutError):
+                        async with asyncio.timeout(CLOSING):
+                            await awaited(actor.close.remote())
+                            actor.__ray_terminate__.remote()
+                            await worker.channel.ended.wait()  # Ray answers before the exit handlers have run
+        finally:  # also if the run ends, or the node leaves, while a retired worker ends
+            if worker is not None and worker.channel is not None:
                 worker.channel.transport.abort()
-        with contextlib.suppress(Exception):
-            ray.kill(actor)
+            with contextlib.suppress(Exception):
+                ray.kill(actor)
 
     def _actor(self) -> Any:
         config, needs = self._config, dict(self._config.resources)

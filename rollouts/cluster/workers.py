@@ -55,6 +55,7 @@ class Workers:
         self._resting: set[asyncio.TimerHandle] = set()
         self._without_since = time.monotonic()
         self._following = asyncio.create_task(self._follow(), name="turnwise-ray-nodes")
+        self._following.add_done_callback(partial(self._stop_on_defect, "the look at the nodes of the cluster"))
 
     @property
     def target(self) -> int:
@@ -86,7 +87,8 @@ class Workers:
                 left = started + PATIENCE - time.monotonic()
                 if avoid is not None and patient and left > 0 and self._starting(avoid, usable):
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._changed.wait(), left)
+                        async with asyncio.timeout(left):
+                            await self._changed.wait()
                     continue
                 if alone:
                     reserved = self._reserve(usable, reserved)
@@ -300,11 +302,14 @@ class Workers:
                 self.retire(worker, f"its node {worker.address} is drained")
 
     def _kept(self, slot: Slot, task: asyncio.Task[None]) -> None:
-        """Forget a keeper that ended; one that ended by a defect stops the run."""
+        """Forget a keeper that ended."""
         self._keepers.pop(slot, None)
+        self._stop_on_defect("the keeper of a worker", task)
+
+    def _stop_on_defect(self, what: str, task: asyncio.Task[None]) -> None:
+        """Stop the run if a task ended by an error: who waits for a worker would otherwise wait forever."""
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fatal = self._fatal or InfrastructureError(f"the keeper of a worker failed: {error!r}")
-            self._wake()
+            self.stop_run(InfrastructureError(f"{what} failed: {error!r}"))
 
     def _none_started(self) -> UsageError:
         config = self._config

@@ -144,7 +144,8 @@ async def _attempted(case: Case, harness: Harness) -> tuple[Status, str]:
     try:
         if case.confines and (shared := await harness.outside()):
             return Status.FAIL, shared
-        return Status.PASS, await asyncio.wait_for(case.attempt(harness), case.seconds)
+        async with asyncio.timeout(case.seconds):
+            return Status.PASS, await case.attempt(harness)
     except NotApplicable as error:
         return Status.SKIP, str(error)
     except TimeoutError:
@@ -159,7 +160,8 @@ async def _attempted(case: Case, harness: Harness) -> tuple[Status, str]:
 
 async def _cleared(harness: Harness) -> list[str]:
     try:
-        return [f"left over: {each}" for each in await asyncio.wait_for(harness.clear(), 30.0)]
+        async with asyncio.timeout(30.0):
+            return [f"left over: {each}" for each in await harness.clear()]
     except Exception as error:
         harness.made.clear()
         return [f"sandboxes could not be destroyed: {_words(error)}"]

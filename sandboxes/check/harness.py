@@ -215,7 +215,8 @@ async def soon(work: Any, what: str, seconds: float = 10.0) -> tuple[Any, float]
     """
     began = time.monotonic()
     try:
-        return await asyncio.wait_for(work, seconds), time.monotonic() - began
+        async with asyncio.timeout(seconds):
+            return await work, time.monotonic() - began
     except TimeoutError:
         raise Failed(f"{what} has not returned within {seconds:g} s") from None
 

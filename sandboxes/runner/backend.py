@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from ...errors import SandboxError
 from ..backend import Backend
-from ..loop import LOOP
+from ..loop import LOOP, handed_over
 from ..sandbox import Sandbox
 from ..snapshot import Snapshot
 from ..spec import SandboxSpec
@@ -57,7 +57,7 @@ class RunnerBackend(Backend):
     ) -> Sandbox:
         spec = spec or SandboxSpec()
         (await self.probe()).demand(spec)
-        return await LOOP.run(self._furnished(spec, files, start))
+        return await handed_over(lambda: self._furnished(spec, files, start), RunnerSandbox.destroy)
 
     async def settled(self, spec: SandboxSpec) -> SandboxSpec:
         """Return a spec that holds here, with lasting names (such as digests) for all that could change; on the

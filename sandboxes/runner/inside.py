@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from ...errors import SandboxError, ToolError, UsageError
-from ..loop import LOOP
+from ..loop import LOOP, handed_over
 from ..result import ExecResult, FileInfo, Stats
 from ..sandbox import Command, Sandbox, Session, SessionKind
 from ..snapshot import Snapshot
@@ -98,7 +98,10 @@ class RunnerSandbox(Sandbox):
         return archives.archived(await LOOP.run(self._entries()))
 
     async def fork(self, n: int = 1) -> list[Sandbox]:
-        return await LOOP.run(self._fork(n))
+        async def end(forks: list[Sandbox]) -> None:
+            await asyncio.gather(*(each.destroy() for each in forks))
+
+        return await handed_over(lambda: self._fork(n), end)
 
     async def _fork(self, n: int) -> list[Sandbox]:
         """Make the forks while the files are read, and then put these into each."""

@@ -220,7 +220,8 @@ class Episodes(EpisodeTable):
             raise
         try:
             pool = episode.served.pool
-            episode.host = await asyncio.wait_for(pool.take(), self._config.env_timeout)
+            async with asyncio.timeout(self._config.env_timeout):
+                episode.host = await pool.take()
             host = episode.host
             observation, info = await in_time(host.reset(episode.task), "reset", self._config.env_timeout)
             return reset_to_json(observation, info, host.tools)

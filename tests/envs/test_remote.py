@@ -50,7 +50,7 @@ from turnwise.service.environments.server import EnvironmentServer
 from turnwise.service.environments.settings import ServeConfig
 from turnwise.tasks.rng import Rng
 
-from ..service.environment_servers import ID, LOOP, OPERATOR, TOKEN, Raw, Tally, proxy, serving, task, text_of
+from ..service.environment_servers import ID, LOOP, OPERATOR, TOKEN, Raw, Tally, proxy, serving, task, text_of, until
 
 FAMILIES = ["turnwise/Maze-v0", "turnwise/Apps-v2", "turnwise/WebHTML-v1", "turnwise/Search-v1", "turnwise/CodeSQL-v2"]
 
@@ -369,6 +369,23 @@ async def test_a_refused_fork_leaves_nothing_to_attach() -> None:
         for _ in range(3):
             with pytest.raises(InfrastructureError):
                 await episode.fork()
+        assert len(connection._state.episodes) == 1
+        await connection.close()
+
+
+async def test_a_fork_that_nobody_waits_for_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tally, "fork_seconds", 0.3)
+    with serving(capacity=2) as server:
+        connection = Connection(server_address(server.address))
+        episode = RemoteEpisode(connection, ID, (await connection.hello()).environments[ID])
+        await episode.reset(task(), 10.0)
+        branched = Tally.branched
+        forking = asyncio.create_task(episode.fork())
+        await asyncio.to_thread(until, lambda: Tally.branched > branched)
+        forking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await forking
+        await asyncio.to_thread(until, lambda: server.episodes.places.load == 1)
         assert len(connection._state.episodes) == 1
         await connection.close()
 

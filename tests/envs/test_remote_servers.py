@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 from collections import Counter
@@ -17,12 +18,14 @@ from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.envs.messages import Action
 from turnwise.envs.remote.address import Address, token_variable
 from turnwise.errors import InfrastructureError, UsageError
+from turnwise.rollouts import trl_rollout
 from turnwise.rollouts.branching import branch_episodes
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.rollouts.host_socket import SocketHost
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 
+from ..rollouts.test_for_trl import END, Trainer
 from ..service.environment_servers import ID, LOOP, OTHER, TOKEN, Tally, serving, task, until
 
 
@@ -116,6 +119,28 @@ def test_what_a_lost_server_played_waits_for_places_of_the_others(monkeypatch: p
         agent = Adds(stop, seconds=0.2)
         episodes = list(tw.run(at(stays, goes), agent, tasks, concurrency=4, retries=2, backoff=0.05))
     assert [episode.outcome for episode in episodes] == ["completed"] * 12
+
+
+def test_in_lock_step_who_waits_for_a_place_of_a_lost_server_holds_nobody_up() -> None:
+    found = list[dict[str, Any]]()
+    with serving(capacity=1, reattach=0.3) as stays, serving(capacity=1, reattach=0.3) as goes:
+
+        class Ends(Trainer):
+            def _generate_single_turn(self, prompts: list[list[int]], *rest: Any) -> Any:
+                if len(self.batches) == 1:
+                    LOOP.wait(goes.aclose(), 60)
+                self.say = lambda text: ("add" if len(self.batches) < 4 else "end") + END
+                return super()._generate_single_turn(prompts, *rest)
+
+        prompts = [[{"role": "user", "content": json.dumps(task(seed).to_json())}] for seed in range(2)]
+        rollout, trainer = trl_rollout(at(stays, goes), options=RunOptions(backoff=0.05)), Ends()
+        playing = threading.Thread(target=lambda: found.append(rollout(prompts, trainer)), daemon=True)
+        playing.start()
+        playing.join(30)
+        assert found, "both episodes wait: one for the other's place, and the other for a batch of two"
+        rollout.close()
+    assert found[0]["outcome"] == ["completed"] * 2
+    assert [len(batch) for batch in trainer.batches[:2]] == [2, 2]
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["alone", "one of two"])

@@ -6,11 +6,13 @@ import asyncio
 import pickle
 import struct
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 from turnwise.errors import InfrastructureError, PolicyServerError, PromptTooLongError
+from turnwise.inference import policy_service
 from turnwise.inference.policy import Completion, Finish, Policy, Sampling
 from turnwise.inference.policy_service import PolicyConnection, PolicyService, receive, send
 from turnwise.inference.serving.http.client import ServerClient
@@ -27,7 +29,7 @@ class Scripted:
         self.asked: list[tuple[tuple[int, ...], Sampling, str]] = []
         self.hang: asyncio.Event | None = None
         self.cancelled = asyncio.Event()
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
         self.asked.append((tuple(prompt_ids), sampling, session))
@@ -219,3 +221,37 @@ async def test_a_completion_that_cannot_be_sent_is_an_error_and_no_silence(
     async with asyncio.timeout(10):
         with pytest.raises(InfrastructureError, match="a completion cannot be sent: TypeError"):
             await policy.generate((1, 2), Sampling(max_tokens=2))
+
+
+@pytest.mark.parametrize("cycles", range(4))
+async def test_a_service_that_closes_as_a_client_greets_it_does_not_wait_for_the_client(
+    monkeypatch: pytest.MonkeyPatch, cycles: int
+) -> None:
+    service, greeted, waiting = PolicyService(), asyncio.Event(), asyncio.Event()
+
+    async def received(reader: asyncio.StreamReader, longest: int) -> dict[str, Any]:
+        waiting.set()
+        await greeted.wait()
+        greeted.clear()  # and then nothing more
+        return {"key": service.key}
+
+    monkeypatch.setattr(policy_service, "receive", received)
+    await service.open(HOST)
+    _, writer = await asyncio.open_connection(*service.address)
+    await waiting.wait()
+    greeted.set()
+    for _ in range(cycles):
+        await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        await service.close()
+    writer.close()
+
+
+async def test_a_policy_that_cancels_itself_is_an_error_and_no_silence(
+    service: PolicyService, connection: PolicyConnection
+) -> None:
+    policy = Scripted()
+    policy.error = asyncio.CancelledError()  # such as that of a task within it
+    async with asyncio.timeout(10):
+        with pytest.raises(InfrastructureError, match="the policy was canceled, and not by its caller"):
+            await connection.policy(service.offer(policy), None).generate((1, 2), Sampling(max_tokens=2))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import cloudpickle
 import pytest
@@ -248,6 +248,65 @@ async def test_a_call_that_was_cancelled_leaves_the_host_busy() -> None:
     assert host.busy, "the pool must not lend it again"
     host.abandon()
     gate.set()
+
+
+@pytest.mark.parametrize("kind", [ThreadHost, AwaitingHost])
+@pytest.mark.parametrize("made", [False, True])
+async def test_a_fork_that_nobody_receives_is_closed(kind: Any, made: bool) -> None:
+    gate, forking, forked, before = threading.Event(), threading.Event(), threading.Event(), set(threading.enumerate())
+
+    class Forks(Count):
+        closed: ClassVar[list[Count] | None] = []
+
+        def fork(self) -> Any:
+            forking.set()
+            gate.wait(30)
+            fork = super().fork()
+            forked.set()
+            return fork
+
+    host = await kind.open(Forks)
+    await host.reset(TASK)
+    task = asyncio.create_task(host.fork())
+    await asyncio.to_thread(forking.wait, 30)
+    if made:
+        gate.set()
+        forked.wait(30)  # and this loop, which waits here, does not know
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    host.abandon()
+    for thread in set(threading.enumerate()) - before:
+        if thread.name == "turnwise-env":
+            await asyncio.to_thread(thread.join, 10)
+            assert not thread.is_alive(), "the thread of a fork is left"
+    assert Forks.closed is not None
+    assert len(Forks.closed) == 2, "the fork is left"
+
+
+async def test_a_cancellation_that_meets_the_end_of_a_close_is_not_lost() -> None:
+    host = await ThreadHost.open(Count)
+    closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    host._worker.call = lambda function, verb: closed  # type: ignore[method-assign]
+    task = asyncio.create_task(host.close())
+    await asyncio.sleep(0)
+    closed.set_result(None)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.slow
+async def test_a_process_ends_though_the_close_of_its_last_host_is_canceled() -> None:
+    host = await ProcessHost.open(Count)
+    async with host._child._turn:  # a call of another host is under way
+        task = asyncio.create_task(host.close())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert host.ended
 
 
 @pytest.mark.slow

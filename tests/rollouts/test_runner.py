@@ -618,6 +618,33 @@ async def test_whatever_an_agent_raises_the_run_ends(error: BaseException) -> No
         await played(Count, FakeAgent(odd), tasks(3))
 
 
+@pytest.mark.parametrize("verb", ["over", "close"])
+async def test_an_agent_that_is_canceled_from_within_after_its_last_turn_ends_the_run(verb: str) -> None:
+    class Odd:
+        def start(self, context: EpisodeContext) -> Any:
+            return self
+
+        async def act(self, observation: Observation) -> Decision:
+            return Decision(tw.Action("x"))
+
+        async def over(self, observation: Observation) -> tuple[int, ...]:
+            await self.canceled("over")
+            return ()
+
+        async def close(self) -> None:
+            await self.canceled("close")
+
+        async def canceled(self, where: str) -> None:
+            if where == verb:
+                task = asyncio.create_task(asyncio.sleep(60))
+                task.cancel()
+                await task
+
+    async with asyncio.timeout(10):
+        with pytest.raises(ContractError, match="was canceled from within"):
+            await played(Count, Odd(), tasks(3))
+
+
 async def test_an_agent_that_cannot_start_is_named() -> None:
     class Broken:
         def start(self, context: EpisodeContext) -> Any:

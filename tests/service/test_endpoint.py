@@ -17,6 +17,7 @@ from turnwise.errors import InfrastructureError, PromptTooLongError, UsageError
 from turnwise.inference.policy import Finish
 from turnwise.service.endpoint import Client, Endpoint
 from turnwise.service.recorder import Recorder, Sampled
+from turnwise.service.server import LoopServer
 from turnwise.tasks.rng import Rng
 
 from .fakes import STOP, Speaker, agent, calls, spelt
@@ -349,3 +350,14 @@ def test_the_endpoint_needs_no_model_library() -> None:
     code = f"import sys, {modules}; print(*{{'torch', 'vllm'}} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not found, f"a policy elsewhere needs none of {found}"
+
+
+async def test_a_cancellation_while_a_server_closes_is_not_lost() -> None:
+    server = await LoopServer.open(Endpoint().app, host="127.0.0.1", port=0)
+    closing = asyncio.create_task(server.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    await server.close()
+    assert not server.alive

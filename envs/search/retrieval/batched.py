@@ -145,6 +145,7 @@ class Batched:
         loop = asyncio.get_running_loop()
         try:
             found = await loop.run_in_executor(self._threads, self._engine.search, [query for query, _ in keys], k)
+            answers = [(key, tuple(hits)) for key, hits in zip(keys, found, strict=True)]  # an engine may be wrong
         except Exception as error:
             for key in keys:
                 future = self._asked.pop(key)
@@ -152,11 +153,11 @@ class Batched:
                     future.set_exception(error)
                     future.exception()  # all who asked may have been cancelled
             return
-        for key, hits in zip(keys, found, strict=True):
-            self._remember(key, tuple(hits))
+        for key, hits in answers:
             future = self._asked.pop(key)
             if not future.done():
-                future.set_result(tuple(hits))
+                future.set_result(hits)
+            self._remember(key, hits)
 
     def _remember(self, key: Key, hits: tuple[Hit, ...]) -> None:
         if _size(key, hits) > self._characters:

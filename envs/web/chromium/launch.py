@@ -112,7 +112,8 @@ class Chromium:
         try:
             for end in (self.browser.close, self.driver.stop):
                 with suppress(Exception):  # it may be dead or dying
-                    await asyncio.wait_for(end(), ENDING)
+                    async with asyncio.timeout(ENDING):
+                        await end()
         finally:
             for one in family:  # a hung driver stops nothing, and a killed one leaves processes behind
                 one.kill()
@@ -176,7 +177,8 @@ async def launch(port: int) -> Chromium:
         processes: Any = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
     except BaseException as error:
         with suppress(Exception):
-            await driver.stop()
+            async with asyncio.timeout(ENDING):
+                await driver.stop()
         remove_folder(folder)
         if isinstance(error, Error):
             raise EnvironmentDiedError(f"Chromium ({program}) did not start: {str(error)[:500]}") from error

@@ -39,6 +39,8 @@ LOOKED_AT = 16
 """Number of contexts after which the browser's memory is measured again."""
 MAKING = 60.0
 """Seconds for creating a window."""
+LAUNCHING = 100.0
+"""Seconds for starting a browser and its driver; Playwright itself waits forever for a driver that does not answer."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ class Pool:
                 await slot.trace.end()
             self._traces.discard(slot.trace)
         with suppress(Exception):  # it may be dead
-            await asyncio.wait_for(slot.context.close(), 20)
+            async with asyncio.timeout(20):
+                await slot.context.close()
         await self._fewer(slot.chromium)
 
     async def _fewer(self, chromium: Chromium) -> None:
@@ -239,7 +242,11 @@ class Pool:
                     return
                 if self.server.port == 0:
                     await self.server.start()
-                self._chromium = await launch(self.server.port)
+                try:
+                    async with asyncio.timeout(LAUNCHING):
+                        self._chromium = await launch(self.server.port)
+                except TimeoutError:  # all episodes wait for this one start
+                    raise EnvironmentDiedError(f"Chromium did not start within {LAUNCHING:g} s") from None
                 self._all.append(self._chromium)
                 self.launched += 1
                 if self.launched > 1:

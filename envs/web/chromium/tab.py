@@ -61,7 +61,8 @@ class Tab:
         while self._coming is not None and not self.page.is_closed():
             self._moved.clear()
             try:
-                await asyncio.wait_for(self._moved.wait(), LOADING / 1000)
+                async with asyncio.timeout(LOADING / 1000):
+                    await self._moved.wait()
             except TimeoutError:
                 raise EnvironmentTimeoutError(f"{self._coming.url} was requested and did not load") from None
         self._moved.clear()

@@ -198,7 +198,8 @@ class Window(Events):
             while self._opening > 0:
                 self._opened.clear()
                 try:
-                    await asyncio.wait_for(self._opened.wait(), OPENING)
+                    async with asyncio.timeout(OPENING):
+                        await self._opened.wait()
                 except TimeoutError:
                     self._opening = 0
             tab = self.tab

@@ -86,7 +86,8 @@ class RayHost:
     async def find(self, folder: str, entry: str, listing: Listing) -> str:
         """See ``Host``."""
         try:
-            return str(await asyncio.wait_for(_awaited(self._actor.find.remote(folder, entry, listing)), FIND))
+            async with asyncio.timeout(FIND):
+                return str(await self._actor.find.remote(folder, entry, listing))
         except (RayError, TimeoutError) as error:
             raise InfrastructureError(f"its host does not answer: {_line(error)}") from None
 
@@ -96,7 +97,8 @@ class RayHost:
         if actor is None:
             return
         with contextlib.suppress(RayError, TimeoutError):
-            await asyncio.wait_for(_awaited(actor.stop.remote()), CLOSING if self._answered else ANSWER)
+            async with asyncio.timeout(CLOSING if self._answered else ANSWER):
+                await actor.stop.remote()
         with contextlib.suppress(Exception):  # the cluster may have ended
             ray.kill(actor)
 

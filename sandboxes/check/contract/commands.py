@@ -172,7 +172,8 @@ async def a_cancelled_command_is_killed(harness: Harness) -> str:
             await asyncio.sleep(wait)
             task.cancel()
             try:
-                await asyncio.wait_for(task, 10.0)
+                async with asyncio.timeout(10.0):
+                    await task
                 raise Failed("a cancelled command returned")
             except asyncio.CancelledError:
                 pass

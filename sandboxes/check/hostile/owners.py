@@ -61,14 +61,16 @@ async def _owner(request: dict[str, Any], seconds: float) -> list[str]:
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        first = await asyncio.wait_for(process.stdout.readline(), 60.0)
+        async with asyncio.timeout(60.0):
+            first = await process.stdout.readline()
         if first != b"making\n":
             raise Failed(f"an owner in another process failed: {(await process.stderr.read()).decode()[-300:]}")
         await asyncio.sleep(seconds)
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGKILL)
-    said, errors = await asyncio.wait_for(process.communicate(), 30.0)
+    async with asyncio.timeout(30.0):
+        said, errors = await process.communicate()
     if process.returncode != -signal.SIGKILL:
         raise Failed(f"an owner in another process failed: {errors.decode()[-300:]}")
     return [word for word in said.decode().split() if word != "making"]
@@ -116,7 +118,8 @@ async def _cancelled(task: asyncio.Task[Any]) -> bool:
     """Cancel a task; return whether it was still running."""
     task.cancel()
     try:
-        await asyncio.wait_for(task, 30.0)
+        async with asyncio.timeout(30.0):
+            await task
         return False
     except asyncio.CancelledError:
         return True

@@ -116,6 +116,17 @@ async def test_a_failure_is_everybodys_and_not_remembered() -> None:
         assert first(await front.search(["a"], 1)) == ["a"]
 
 
+async def test_an_engine_with_too_few_answers_is_an_error_and_no_silence() -> None:
+    class Short(Watched):
+        def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+            return super().search(queries, k)[:1]
+
+    async with Batched(Short(), concurrent=1) as front, asyncio.timeout(10):
+        found = await asyncio.gather(*(front.search([name], 1) for name in "ab"), return_exceptions=True)
+        assert [type(one) for one in found] == [ValueError, ValueError]
+        assert first(await front.search(["b"], 1)) == ["b"], "the query is not stuck"
+
+
 async def test_who_is_cancelled_leaves_others_alone() -> None:
     engine = Watched(held=True)
     async with Batched(engine) as front:

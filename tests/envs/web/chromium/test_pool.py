@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from turnwise.envs.web.browser import Wanted
+from turnwise.envs.web.chromium import pool as module
 from turnwise.envs.web.chromium.browser import ChromiumBrowser, open_browser
 from turnwise.envs.web.chromium.launch import NAMED, executable
 from turnwise.envs.web.chromium.pool import Pool
@@ -61,6 +63,26 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'turnwise\[web\]'"):
         executable()
+
+
+async def test_a_start_that_never_ends_is_given_up_and_the_next_one_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = list[int]()
+
+    async def hangs(port: int) -> Any:
+        starts.append(port)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "launch", hangs)
+    monkeypatch.setattr(module, "LAUNCHING", 0.05)
+    pool = Pool()
+    try:
+        async with asyncio.timeout(20):
+            for tries in (1, 2):
+                with pytest.raises(EnvironmentDiedError, match=r"Chromium did not start within 0.05 s"):
+                    await pool.take(Hostile())
+                assert len(starts) == tries
+    finally:
+        await pool.server.stop()
 
 
 @pytest.mark.slow
