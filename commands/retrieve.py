@@ -13,7 +13,8 @@ from ..envs.search.retrieval.engines import ENGINES, retriever_for
 from ..envs.search.retrieval.retriever import Retriever
 from ..errors import UsageError
 from ..tasks.search.stored import StoredCorpus
-from .terminal import STOPS, remark
+from ..stop_signals import STOPS
+from .terminal import remark
 
 
 def retrieve(
