@@ -44,6 +44,8 @@ class Step:
         reward: object = self.reward
         if not isinstance(reward, Real) or not math.isfinite(reward):
             raise ContractError(f"reward {reward!r:.80} is not a finite number; return a float such as 0.0 or 1.0")
+        if not isinstance(self.score, Score | None):
+            raise ContractError(f"score {self.score!r:.80} is not a tw.Score; write tw.Score(success=...), or omit it")
         if self.terminated and self.truncated:
             raise ContractError("a step is terminated (the task ended) or truncated (a limit stopped it), never both")
         if self.score is not None and not (self.terminated or self.truncated):

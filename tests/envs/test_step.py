@@ -52,3 +52,47 @@ def test_the_constructors_say_what_they_are() -> None:
 
 def test_info_is_passed_on() -> None:
     assert dict(tw.running("x", moved=True).info) == {"moved": True}
+
+
+class Records(tw.TurnEnv):
+    """Records whatever it is given."""
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        super().__init__()
+        self.given = info
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        return "x"
+
+    def act(self, action: tw.Action) -> tw.Step:
+        return tw.running("x", **self.given)
+
+
+@pytest.mark.parametrize("bad", [{1, 2}, object(), [b"x"]])
+def test_info_that_no_store_holds_is_the_environments_bug(bad: Any) -> None:
+    """It ended a whole evaluation or training run, as a fault of the store, and named no line."""
+    env = Records({"seen": bad})
+    env.reset(seed=0)
+    with pytest.raises(
+        ContractError, match=r"info of a step is not JSON: .* dicts only \(at .*test_step.py:\d+ in Records"
+    ):
+        env.step("x")
+
+
+@pytest.mark.parametrize("good", [np.float32(0.5), np.arange(3), math.nan, {1: (2, None)}])
+def test_info_may_be_what_a_store_converts(good: Any) -> None:
+    env = Records({"seen": good})
+    env.reset(seed=0)
+    assert "seen" in env.step("x")[-1]
+
+
+@pytest.mark.parametrize("score", [0.5, True, {"success": True}])
+def test_a_score_is_a_score(score: Any) -> None:
+    """A number raised in Turnwise's own code, and named its line."""
+    with pytest.raises(ContractError, match=r"is not a tw.Score; write tw.Score\(success=...\)"):
+        tw.Step(tw.Observation(), terminated=True, score=score)
+
+
+def test_a_check_of_a_score_names_itself() -> None:
+    with pytest.raises(ContractError, match=r"check 'paid' must be true or false; got 0\.5"):
+        tw.Score(False, {"paid": 0.5})  # type: ignore[dict-item]
