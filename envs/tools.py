@@ -191,9 +191,9 @@ def jsonable(result: Any, tool: Tool) -> Any:
     """
     if isinstance(result, (Step, Score, Observation, Message)):
         raise ContractError(
-            f"tool {tool.name!r} returned a {type(result).__name__}, which the agent would read as JSON; return what the "
-            "agent reads. judge() and reward() decide on the end; to end an episode, override ends_with(tool); to pay "
-            f"for each turn, override act{at(defined_at(tool.function))}"
+            f"tool {tool.name!r} returned a {type(result).__name__}, which the agent would read as JSON; return what "
+            "the agent reads. judge() and reward() decide on the end; to end an episode, override ends_with(tool); to "
+            f"pay for each turn, override act{at(defined_at(tool.function))}"
         )
     try:
         return to_jsonable_python(result)
