@@ -328,7 +328,7 @@ def test_a_result_without_a_json_form_names_the_tools_line(result: Any) -> None:
 
 @pytest.mark.parametrize(
     "result",
-    [tw.running("x", reward=0.5), tw.Score(success=True), tw.Observation.of("x"), tw.Message("tool", "x")],
+    [tw.running("x", reward=0.5), tw.Score(success=True), tw.Observation.of("x"), tw.message("tool", "x")],
     ids=lambda result: type(result).__name__,
 )
 def test_a_step_is_not_a_result_of_a_tool(result: Any) -> None:
