@@ -22,7 +22,6 @@ from .contract import Contract
 from .deprecated import add_old_limits, argument_of_start, move_old_limits
 from .fork import Forks, fork_env, forked
 from .messages import Action, ActionLike, Observation, ObservationLike, bounded, shown
-from .plain_json import not_json
 from .required import check_family, check_limit, check_required
 from .reserved import refuse_assigned, refuse_replaced
 from .spaces import ActionSpace, ObservationSpace
@@ -340,9 +339,6 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
         return ContractError(f"{type(self).__name__}.{method}() returned {what}; return {cure}{where}")
 
     def _stepped(self, step: Step) -> Stepped:
-        if step.info and (found := not_json(step.info)):
-            cure = "record text, numbers, lists and dicts only"
-            raise ContractError(f"the info of a step is not JSON: {found}; {cure}{method_at(self, 'act')}")
         info: dict[str, Any] = {"turn": self._turn, "obs_key": self.state_key(), **step.info}
         if step.score is not None:
             info["score"] = step.score

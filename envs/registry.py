@@ -43,7 +43,7 @@ MODULES |= {peer.extra: (peer.module,) for peer in PEERS.values() if peer.extra 
 UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 """Pattern of Python's message about an argument that a constructor does not take."""
 MISSING = re.compile(
-    r"(\w+)\.__init__\(\) missing \d+ required [a-z -]+arguments?: (.*?)(?: was raised from the environment creator.*)?$"
+    r"(\w+)\.__init__\(\) missing \d+ required [a-z -]+arguments?: (.*?)(?: was raised from the environment.*)?$"
 )
 """Pattern of Python's message about arguments that a constructor needs, in Gymnasium's words around it."""
 NUMBERS = {name: TYPES[name] for name in ("int", "float", "bool")}
