@@ -257,7 +257,11 @@ def _imported(place: str, spec: str) -> Agent:
     except UsageError as error:
         raise UsageError(f"policy {spec!r}: {error}") from None
     if hasattr(found, "start"):
-        return cast(Agent, found() if isinstance(found, type) else found)
+        try:
+            return cast(Agent, found() if isinstance(found, type) else found)
+        except TypeError as error:
+            cure = "name an object of it, or a class whose arguments all have defaults"
+            raise UsageError(f"policy {spec!r}: {place!r} cannot be created ({error}); {cure}") from error
     if not callable(found):
         raise UsageError(f"policy {spec!r}: {place!r} is a {type(found).__name__}, but must be a function or an agent")
     return FunctionAgent(found)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from ..envs.author_line import at, defined_at
 from ..envs.messages import Action, ActionLike, Observation
 from ..errors import UsageError
 from ..tasks.rng import stable_hash, unit_hash
@@ -112,7 +113,11 @@ class _FunctionSession:
         began = perf_counter()
         reply: Any = self.function(observation if self.wants_observation else observation.text)
         action = await reply if inspect.isawaitable(reply) else reply
-        return Decision(Action.of(action), seconds=perf_counter() - began)
+        try:
+            return Decision(Action.of(action), seconds=perf_counter() - began)
+        except TypeError as error:
+            name = getattr(self.function, "__name__", "the function")
+            raise TypeError(f"{name}() is wrong: {error}{at(defined_at(self.function))}") from None
 
 
 @dataclass(frozen=True, slots=True)

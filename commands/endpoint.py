@@ -12,7 +12,8 @@ import typer
 from ..agents.named import agent_from
 from ..errors import UsageError
 from ..rollouts.store import EPISODES, EpisodeStore
-from .terminal import STOPS, remark
+from ..stop_signals import STOPS
+from .terminal import remark
 
 if TYPE_CHECKING:
     from ..agents.chat import ChatAgent

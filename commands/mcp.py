@@ -15,8 +15,9 @@ from ..envs.named import environment
 from ..rollouts.episode import Episode
 from ..rollouts.store import EPISODES, EpisodeStore
 from ..service.mcp.server import McpConfig, McpService
+from ..stop_signals import STOPS
 from .completion import environment_ids
-from .terminal import STOPS, remark, stdout_for_protocol
+from .terminal import remark, stdout_for_protocol
 
 
 def mcp(

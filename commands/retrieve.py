@@ -12,8 +12,9 @@ import typer
 from ..envs.search.retrieval.engines import ENGINES, retriever_for
 from ..envs.search.retrieval.retriever import Retriever
 from ..errors import UsageError
+from ..stop_signals import STOPS
 from ..tasks.search.stored import StoredCorpus
-from .terminal import STOPS, remark
+from .terminal import remark
 
 
 def retrieve(

@@ -15,8 +15,9 @@ from ..config_help import describe
 from ..envs.named import environment
 from ..envs.remote.address import TOKEN, is_remote, refuse_bound, served_token
 from ..errors import UsageError
+from ..stop_signals import STOPS
 from .completion import environment_ids
-from .terminal import STOPS, remark
+from .terminal import remark
 
 if TYPE_CHECKING:
     from ..service.environments.server import EnvironmentServer

@@ -5,17 +5,16 @@ from __future__ import annotations
 import io
 import logging
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from types import FrameType
 from typing import TextIO, cast
 
 import typer
 from rich.console import Console
 
 from ..logs import as_json, event
+from ..stop_signals import counted_as_ctrl_c
 
 LOG = logging.getLogger(__name__)
 
@@ -24,9 +23,6 @@ INTERRUPTED = 130
 
 INCONCLUSIVE = 3
 """Exit code of an evaluation that ran to its end, and in which the infrastructure failed too often for a result."""
-
-STOPS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals other than Ctrl-C's that ask a command to end."""
 
 PIPED = 200
 """Width in columns if the output is not a terminal, so that tables in pipes and files do not wrap."""
@@ -89,21 +85,9 @@ def resumable(hint: str) -> Iterator[None]:
 
     SIGTERM, which schedulers send before they kill, and SIGHUP, which a closed terminal sends, count as Ctrl-C.
     """
-    before = {kind: signal.signal(kind, _as_ctrl_c) for kind in STOPS if signal.getsignal(kind) is signal.SIG_DFL}
-    try:
-        yield
-    except KeyboardInterrupt:
-        complain(f"interrupted. {hint}")
-        raise typer.Exit(INTERRUPTED) from None
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
-
-
-def _as_ctrl_c(kind: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does now, or raise ``KeyboardInterrupt`` if it is ignored, as in a shell's background job."""
-    handler = signal.getsignal(signal.SIGINT)
-    if callable(handler):
-        handler(signal.SIGINT, frame)
-    else:
-        raise KeyboardInterrupt
+    with counted_as_ctrl_c():
+        try:
+            yield
+        except KeyboardInterrupt:
+            complain(f"interrupted. {hint}")
+            raise typer.Exit(INTERRUPTED) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import UsageError
-from .terminal import STOPS
+from ..stop_signals import STOPS
 
 if TYPE_CHECKING:
     from ..view.play import Play

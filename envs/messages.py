@@ -141,6 +141,18 @@ class Action:
     tool_calls: tuple[ToolCall, ...] = ()
     problem: str | None = None
 
+    def __eq__(self, other: object) -> bool:
+        """Compare two actions. An environment that compares one with text would find no answer right, ever.
+
+        Raises:
+            TypeError: ``other`` is text.
+        """
+        if isinstance(other, str):
+            raise TypeError(f"an Action is not text: write action.text == {clip(other, 40)!r}, or action.word() == …")
+        if not isinstance(other, Action):
+            return NotImplemented
+        return (self.text, self.tool_calls, self.problem) == (other.text, other.tool_calls, other.problem)
+
     @classmethod
     def of(cls, content: ActionLike) -> Action:
         """Return an action from a string, a tool call or an action."""

@@ -42,6 +42,10 @@ MODULES |= {peer.extra: (peer.module,) for peer in PEERS.values() if peer.extra 
 """Modules that an extra installs, if their names differ from the extra's."""
 UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 """Pattern of Python's message about an argument that a constructor does not take."""
+MISSING = re.compile(
+    r"(\w+)\.__init__\(\) missing \d+ required [a-z -]+arguments?: (.*?)(?: was raised from the environment.*)?$"
+)
+"""Pattern of Python's message about arguments that a constructor needs, in Gymnasium's words around it."""
 NUMBERS = {name: TYPES[name] for name in ("int", "float", "bool")}
 """Words for types of arguments that are not texts."""
 ID = re.compile(r"^(?:[\w:.-]+/)?[\w:.-]+-v\d+$")
@@ -151,6 +155,10 @@ def make(
     except TypeError as error:
         if kwargs and (wrong := UNEXPECTED.search(str(error))):
             raise UsageError(f"{id} does not take the argument {wrong[1]!r}{_meant(entry, wrong[1])}") from None
+        lacking = MISSING.search(str(error))
+        if lacking and lacking[1] == str(getattr(entry.entry_point, "__name__", entry.entry_point)).split(":")[-1]:
+            cure = "set env_kwargs.NAME=VALUE (in Python, a keyword of make), or give them defaults"
+            raise UsageError(f"{id} needs arguments: {lacking[2]}; {cure}") from error
         if wanted := _mistyped(entry, kwargs):
             raise UsageError(f"{id}: {wanted}") from None
         raise _failed(id, error) from error

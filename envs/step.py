@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import ContractError
 from ..tasks.score import Score
 from .messages import Observation, ObservationLike
+from .plain_json import not_json
 
 OUT_OF_TURNS = "out_of_turns"
 """Key of ``info`` that is true if a turn limit ended the episode: the task's or the run's."""
@@ -44,6 +45,10 @@ class Step:
         reward: object = self.reward
         if not isinstance(reward, Real) or not math.isfinite(reward):
             raise ContractError(f"reward {reward!r:.80} is not a finite number; return a float such as 0.0 or 1.0")
+        if not isinstance(self.score, Score | None):
+            raise ContractError(f"score {self.score!r:.80} is not a tw.Score; write tw.Score(success=...), or omit it")
+        if self.info and (found := not_json(self.info)):
+            raise ContractError(f"the info of a step is not JSON: {found}; record text, numbers, lists and dicts only")
         if self.terminated and self.truncated:
             raise ContractError("a step is terminated (the task ended) or truncated (a limit stopped it), never both")
         if self.score is not None and not (self.terminated or self.truncated):

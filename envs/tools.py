@@ -15,8 +15,10 @@ import pydantic
 from pydantic_core import to_jsonable_python
 
 from ..errors import ContractError, ToolError
+from ..tasks.score import Score
 from .author_line import at, defined_at
-from .messages import Part, TextPart, clip
+from .messages import Message, Observation, Part, TextPart, clip
+from .step import Step
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "_turnwise_tool"
@@ -88,6 +90,9 @@ def tool(
         ends: a successful call ends the episode.
         strict: a number, text or truth value must come as one: ``"12"`` and ``true`` do not count as numbers.
     """
+
+    if isinstance(function, str):
+        raise ContractError(f"@tw.tool({function!r}) has no such argument; write @tw.tool(name={function!r})")
 
     def mark(target: F) -> F:
         setattr(target, MARK, {"name": name or target.__name__, "ends": ends, "strict": strict})
@@ -182,8 +187,14 @@ def jsonable(result: Any, tool: Tool) -> Any:
     """Return what a tool returned as plain JSON values.
 
     Raises:
-        ContractError: it has no JSON form; the message names the tool's line.
+        ContractError: it has no JSON form, or is a result of ``act``; the message names the tool's line.
     """
+    if isinstance(result, (Step, Score, Observation, Message)):
+        raise ContractError(
+            f"tool {tool.name!r} returned a {type(result).__name__}, which the agent would read as JSON; return what "
+            "the agent reads. judge() and reward() decide on the end; to end an episode, override ends_with(tool); to "
+            f"pay for each turn, override act{at(defined_at(tool.function))}"
+        )
     try:
         return to_jsonable_python(result)
     except Exception as error:

@@ -11,9 +11,8 @@ from typing import Self, TypeVar
 
 from ..agents.agent import Agent, Closable, Decision, EpisodeContext, Forkable, Repeatable, SelfTimed, Session
 from ..envs.base import Stepped
-from ..envs.messages import Action, Observation
+from ..envs.messages import Observation
 from ..errors import (
-    ContractError,
     EnvironmentFailedError,
     InfrastructureError,
     PolicyError,
@@ -23,6 +22,7 @@ from ..errors import (
 from ..logs import event
 from ..tasks.rng import Rng
 from ..tasks.score import Score
+from .agent_faults import asked, decision_of, opened, raised_by
 from .deadlines import asked_to_stop, unhurried
 from .episode import UNANSWERED, UNSENT, Episode, Outcome, Turn
 from .episode_request import EpisodeRequest
@@ -289,11 +289,12 @@ class EpisodeRun:
                 "no fork(); branching rollouts need an agent such as a ChatAgent"
             )
         try:
-            return self._agent.start(context) if session is None else session.fork(context)
+            found = self._agent.start(context) if session is None else session.fork(context)
         except PASSED_ON:
             raise
         except Exception as error:
-            raise self._bug(error) from error
+            raise raised_by(self._who(), error) from error
+        return opened(found, self._agent, self._who())
 
     def _unsent(self, observation: Observation, decision: Decision) -> None:
         self._turns.append(replace(recorded(observation, decision, 0.0), info={**decision.info, UNSENT: True}))
@@ -304,20 +305,18 @@ class EpisodeRun:
         self._begun, self._spending = True, own is None
         try:
             async with asyncio.timeout(limit) as deadline:
-                decision = await session.act(observation)
+                decision = await asked(session, observation)
         except PASSED_ON:
             raise
         except asyncio.CancelledError as error:
             if asked_to_stop():
                 raise
-            raise self._bug(error) from error
+            raise raised_by(self._who(), error) from error
         except Exception as error:
             if deadline.expired():
                 raise PolicyTimeoutError(f"no action after {limit:g} s (turn_timeout)") from None
-            raise self._bug(error) from error
-        if not isinstance(decision, Decision) or not isinstance(decision.action, Action):
-            raise ContractError(f"{self._who()} returned {decision!r:.80}, not a Decision with an Action")
-        return decision
+            raise raised_by(self._who(), error) from error
+        return decision_of(decision, session, self._who())
 
     async def _env(self, call: Awaitable[T], verb: str) -> T:
         limit, started = self._options.env_timeout, perf_counter()
@@ -337,9 +336,6 @@ class EpisodeRun:
             raise EnvironmentFailedError(f"environment cancelled itself in {verb}") from None
         finally:
             self._seconds_env += perf_counter() - started
-
-    def _bug(self, error: BaseException) -> ContractError:
-        return ContractError(f"{self._who()} raised {one_line(error)}")
 
     def _who(self) -> str:
         return f"agent {type(self._agent).__name__}, in turn {len(self._turns)} of episode {self._request.episode_id},"

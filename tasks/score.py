@@ -36,7 +36,9 @@ class Score:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "success", _truth(self.success, "success"))
-        object.__setattr__(self, "checks", {name: _truth(held, name) for name, held in dict(self.checks).items()})
+        object.__setattr__(
+            self, "checks", {name: _truth(held, f"check {name!r}") for name, held in dict(self.checks).items()}
+        )
         object.__setattr__(self, "collateral", tuple(self.collateral))
         object.__setattr__(self, "violations", tuple(self.violations))
 

@@ -18,6 +18,7 @@ LAYERS = {
     "config_errors": 0,
     "lazy": 0,
     "renamed": 0,
+    "stop_signals": 0,
     "logs": 1,
     "config": 1,
     "loop_thread": 1,

@@ -7,12 +7,14 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TypeVar
 
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import TurnwiseError
 from ..logs import FORMATS, LEVELS, as_json, event, log_to_stderr
+from ..stop_signals import counted_as_ctrl_c
 from .options import (
     arguments,
     described,
@@ -82,7 +84,9 @@ def _trained(
         config = load_config(config_type, file, words)
         refuse_untrained_start(config)
         config = config.model_copy(update={"env": environment(config.env)})
-        with at_once(f"stopped at once; the run in {config.out} continues from its newest checkpoint with --resume"):
+        hint = f"stopped at once; the run in {config.out} continues from its newest checkpoint with --resume"
+        # torchrun has its own use for SIGTERM, which ``ProcessGroup`` knows
+        with nullcontext() if "RANK" in os.environ else counted_as_ctrl_c(), at_once(hint):
             result = train(config)
     except TurnwiseError as error:
         _complain("error", f"error: {error}")

@@ -38,7 +38,10 @@ def _tools_complete(cls: type[ToolEnv]) -> None:
         raise Broken(f"{name} has no tools: mark its methods with @tw.tool, or derive from tw.TurnEnv{place}")
     usual = all(getattr(cls, ending) is getattr(ToolEnv, ending) for ending in ENDINGS)
     if usual and not any(tool.ends for tool in tools):
-        raise Broken(f"no tool ends the episode: mark the last one with @tw.tool(ends=True){place}")
+        raise Broken(
+            "no tool ends the episode: mark the last one with @tw.tool(ends=True), or override ends_with(tool) if the "
+            f"state of the world ends it{place}"
+        )
     if usual and cls.judge is TurnEnv.judge:
         raise Broken(f"{name} has no judge(), so nothing can succeed: write one that returns tw.Score{place}")
     for tool in tools:

@@ -42,6 +42,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "from turnwise.agents.scripted import NullAgent\n"
         "def left(text): return 'left'\n"
         "class Mine(NullAgent): pass\n"
+        "class Capped(NullAgent):\n"
+        "    def __init__(self, cap): pass\n"
         "ready = NullAgent()\n"
         "number = 3\n"
     )
@@ -61,6 +63,7 @@ def test_functions_and_agents_are_imported_from_the_working_directory(module: st
     [
         ("{module}:number", "int, but must be a function or an agent"),
         ("{module}:nothing", "has no 'nothing'"),
+        ("{module}:Capped", "cannot be created .*missing 1 required .* 'cap'.*name an object of it"),
         ("not_there_at_all:x", "cannot import"),
         ("{module}", "must have the form function:module:name"),
     ],

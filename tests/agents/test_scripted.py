@@ -29,6 +29,16 @@ async def test_a_function_gets_the_text_and_may_answer_in_any_form() -> None:
     assert await says(FunctionAgent(lambda text: Action("y")), "x") == [Action("y")]
 
 
+async def test_a_function_that_returns_no_action_is_named() -> None:
+    def forgetful(text: str) -> None:
+        pass
+
+    with pytest.raises(
+        TypeError, match=r"forgetful\(\) is wrong: .* got a NoneType, None \(at .*test_scripted.py:\d+ in"
+    ):
+        await says(FunctionAgent(forgetful), "x")  # type: ignore[arg-type]
+
+
 async def test_a_function_that_asks_for_an_observation_gets_it() -> None:
     def count(observation: Observation) -> str:
         return str(len(observation.messages))

@@ -11,8 +11,9 @@ import pytest
 import typer
 
 from turnwise.cli import main
-from turnwise.commands.terminal import INTERRUPTED, STOPS, resumable
+from turnwise.commands.terminal import INTERRUPTED, resumable
 from turnwise.rollouts.store import load_episodes
+from turnwise.stop_signals import STOPS
 
 SLOW = '''
 import time

@@ -46,6 +46,18 @@ def test_an_action_is_text_a_call_or_itself() -> None:
         tw.Action.of(bad)
 
 
+def test_an_action_is_never_compared_with_text() -> None:
+    """It was unequal to any, so that an environment which did so was solved by nothing."""
+    with pytest.raises(TypeError, match=r"write action\.text == 'left', or action\.word\(\)"):
+        bool(tw.Action("left") == "left")
+    with pytest.raises(TypeError, match="an Action is not text"):
+        bool(tw.Action("left") in ("right", "left"))
+    call = tw.Action.of(tw.ToolCall("go", {"n": 1}))
+    assert call == tw.Action.of(tw.ToolCall("go", {"n": 1}))
+    assert call not in [tw.Action("go"), tw.Action(problem="go"), None, 3]
+    assert len({tw.Action("a"), tw.Action("a"), tw.Action("b")}) == 2, "and equal ones have one hash"
+
+
 def test_text_is_replaced_and_images_stay() -> None:
     picture = tw.ImagePart(b"x")
     message = tw.Message("tool", (tw.TextPart("a"), picture, tw.TextPart("b")), name="n", tool_call_id="1")

@@ -61,6 +61,33 @@ def test_a_constructor_that_raises_is_named_with_its_id() -> None:
     assert isinstance(raised.value.__cause__, KeyError), "the author's traceback is kept below"
 
 
+def test_arguments_that_a_constructor_needs_are_named_with_their_setting() -> None:
+    class Sized(tw.TurnEnv):
+        def __init__(self, size: int, *, depth: int) -> None:
+            super().__init__()
+
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+            return "x"
+
+        def act(self, action: tw.Action) -> tw.Step:
+            return tw.success("x")
+
+    tw.register("demo/Sized-v0", Sized)
+    with pytest.raises(UsageError, match=r"demo/Sized-v0 needs arguments: 'size'; set env_kwargs\.NAME=VALUE"):
+        tw.make("demo/Sized-v0", depth=2)
+    with pytest.raises(UsageError, match=r"needs arguments: 'depth'; .* or give them defaults"):
+        tw.make("demo/Sized-v0", size=1)
+    assert tw.make("demo/Sized-v0", size=1, depth=2)
+
+    class Nested(tw.TurnEnv):
+        def __init__(self) -> None:
+            Sized(1)  # type: ignore[call-arg]
+
+    tw.register("demo/Nested-v0", Nested)
+    with pytest.raises(EnvironmentFailedError, match=r"cannot create demo/Nested-v0: .*missing 1 required .*'depth'"):
+        tw.make("demo/Nested-v0")
+
+
 def test_a_class_that_is_no_environment_is_refused_by_name() -> None:
     class Unrelated:
         pass

@@ -52,3 +52,29 @@ def test_the_constructors_say_what_they_are() -> None:
 
 def test_info_is_passed_on() -> None:
     assert dict(tw.running("x", moved=True).info) == {"moved": True}
+
+
+@pytest.mark.parametrize("bad", [{1, 2}, object(), [b"x"]])
+def test_info_that_no_store_holds_is_no_info(bad: Any) -> None:
+    """It ended a whole evaluation or training run, as a fault of the store, and named no line."""
+    with pytest.raises(
+        ContractError, match=r"info of a step is not JSON: .*; record text, numbers, lists and dicts only"
+    ):
+        tw.running("x", seen=bad)
+
+
+@pytest.mark.parametrize("good", [np.float32(0.5), np.arange(3), math.nan, {1: (2, None)}])
+def test_info_may_be_what_a_store_converts(good: Any) -> None:
+    assert tw.running("x", seen=good).info["seen"] is good
+
+
+@pytest.mark.parametrize("score", [0.5, True, {"success": True}])
+def test_a_score_is_a_score(score: Any) -> None:
+    """A number raised in Turnwise's own code, and named its line."""
+    with pytest.raises(ContractError, match=r"is not a tw.Score; write tw.Score\(success=...\)"):
+        tw.Step(tw.Observation(), terminated=True, score=score)
+
+
+def test_a_check_of_a_score_names_itself() -> None:
+    with pytest.raises(ContractError, match=r"check 'paid' must be true or false; got 0\.5"):
+        tw.Score(False, {"paid": 0.5})  # type: ignore[dict-item]

@@ -326,6 +326,23 @@ def test_a_result_without_a_json_form_names_the_tools_line(result: Any) -> None:
         shown(result, describe(lookup, "lookup"))
 
 
+@pytest.mark.parametrize(
+    "result",
+    [tw.running("x", reward=0.5), tw.Score(success=True), tw.Observation.of("x"), tw.message("tool", "x")],
+    ids=lambda result: type(result).__name__,
+)
+def test_a_step_is_not_a_result_of_a_tool(result: Any) -> None:
+    """The agent read it as JSON, reward and all, and its reward and its end were lost."""
+    message = rf"'lookup' returned a {type(result).__name__}, .*override ends_with.* act .*test_tools.py:\d+ in lookup"
+    with pytest.raises(ContractError, match=message):
+        shown(result, describe(lookup, "lookup"))
+
+
+def test_a_name_needs_its_keyword() -> None:
+    with pytest.raises(ContractError, match=r"write @tw.tool\(name='go'\)"):
+        tw.tool("go")  # type: ignore[call-overload]
+
+
 def test_a_tool_without_self_is_refused_with_its_line() -> None:
     class Selfless:
         @tw.tool

@@ -595,7 +595,8 @@ async def buggy(context: EpisodeContext, turn: int, observation: Observation) ->
 
 
 async def test_a_bug_in_the_agent_stops_the_run_and_names_the_episode() -> None:
-    with pytest.raises(ContractError, match=r"FakeAgent, in turn 1 of episode \w{16}-0, raised KeyError") as caught:
+    message = r"FakeAgent, in turn 1 of episode \w{16}-0, raised KeyError: .* \(at .*test_runner.py:\d+ in buggy\)"
+    with pytest.raises(ContractError, match=message) as caught:
         await played(Count, FakeAgent(buggy), tasks(50), concurrency=4)
     assert isinstance(caught.value.__cause__, KeyError), "the traceback leads to the bug"
 
@@ -605,8 +606,46 @@ async def test_an_agent_must_decide(wrong: Any) -> None:
     async def odd(context: EpisodeContext, turn: int, observation: Observation) -> Any:
         return wrong
 
-    with pytest.raises(ContractError, match="not a Decision with an Action"):
+    with pytest.raises(
+        ContractError, match=r"not a Decision with an Action; return turnwise.agents.Decision\(.* in _FakeSession.act"
+    ):
         await played(Count, FakeAgent(odd), tasks(1))
+
+
+class Given:
+    """An agent whose sessions are what it is given."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def start(self, context: EpisodeContext) -> Any:
+        return self.session
+
+
+class Plain:
+    """A session whose ``act`` is not async."""
+
+    def act(self, observation: Observation) -> Any:
+        return Decision(tw.Action("+1"))
+
+
+async def test_an_act_that_is_not_async_is_one() -> None:
+    assert (await played(Count, Given(Plain()), tasks(1)))[0].outcome is tw.Outcome.COMPLETED
+
+
+async def test_a_session_is_something_that_acts() -> None:
+    message = (
+        r"Given, .* returned None from start\(\); return the episode's session, .*test_runner.py:\d+ in Given.start"
+    )
+    with pytest.raises(ContractError, match=message):
+        await played(Count, Given(None), tasks(1))
+
+    class Late(Given):
+        async def start(self, context: EpisodeContext) -> Any:
+            return self.session
+
+    with pytest.raises(ContractError, match=r"has an async start\(\); write def start"):
+        await played(Count, Late(Plain()), tasks(1))
 
 
 @pytest.mark.parametrize("error", [TimeoutError("inner"), asyncio.CancelledError(), StopAsyncIteration(), OSError()])

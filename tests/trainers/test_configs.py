@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import tomllib
 from collections.abc import Callable
 from contextlib import chdir
@@ -22,6 +23,7 @@ from turnwise.config_help import describe
 from turnwise.envs.registry import find
 from turnwise.errors import ModelError
 from turnwise.inference.models import save_model
+from turnwise.stop_signals import STOPS
 from turnwise.trainers.algorithms.distill import Distill
 from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.behavior_cloning import train as clone
@@ -365,6 +367,23 @@ def test_mistakes_are_one_line_and_exit_code_2(
 
 def test_ctrl_c_is_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert script(LoopConfig, Recorder(KeyboardInterrupt()), ["env=turnwise/Maze-v0", "model=m", "out=runs/x"]) == 130
+    assert "runs/x continues with --resume" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", STOPS)
+def test_the_signals_of_schedulers_count_as_ctrl_c(kind: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    """They killed the process, before it wrote a checkpoint."""
+
+    def train(config: LoopConfig) -> RunResult:
+        assert callable(signal.getsignal(kind)), "it would end these tests"
+        signal.raise_signal(kind)
+        raise AssertionError("the signal was ignored")
+
+    outer = signal.signal(kind, signal.SIG_DFL)  # Ray, used by a test before, leaves its own
+    try:
+        assert script(LoopConfig, train, ["env=turnwise/Maze-v0", "model=m", "out=runs/x"]) == 130
+    finally:
+        signal.signal(kind, outer)
     assert "runs/x continues with --resume" in capsys.readouterr().err
 
 

@@ -1,4 +1,7 @@
-"""Ctrl-C in a run: the first one ends it cleanly, which may take a while, and the second immediately."""
+"""Ctrl-C in a run: the first one ends it cleanly, which may take a while, and the second immediately.
+
+Where SIGINT is ignored, ``stop_signal`` says which signal stands for Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
+
+from ...stop_signals import stop_signal
 
 T = TypeVar("T")
 
@@ -27,7 +32,8 @@ def interruptible(main: Coroutine[Any, Any, T]) -> T:
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed, and ``main`` has ended as a canceled coroutine does.
     """
-    before = signal.getsignal(signal.SIGINT)
+    stop = stop_signal()
+    before = signal.getsignal(stop)
     if threading.current_thread() is not threading.main_thread() or not isinstance(before, Second):
         return asyncio.run(main)
     with asyncio.Runner() as runner:
@@ -48,7 +54,7 @@ def interruptible(main: Coroutine[Any, Any, T]) -> T:
             running[0].cancel()
             loop.call_soon_threadsafe(lambda: None)  # wakes the loop, which may be asleep
 
-        signal.signal(signal.SIGINT, pressed)
+        signal.signal(stop, pressed)
         try:
             return runner.run(known())
         except asyncio.CancelledError:
@@ -56,7 +62,7 @@ def interruptible(main: Coroutine[Any, Any, T]) -> T:
                 raise
             raise KeyboardInterrupt from None
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(stop, before)
 
 
 class Second:
@@ -96,7 +102,8 @@ def deferred() -> Iterator[Interrupt]:
     A loop without an event loop checks it between steps, and so never stops midway. Outside the main thread, Ctrl-C
     stays as it is.
     """
-    found, before = Interrupt(), signal.getsignal(signal.SIGINT)
+    stop = stop_signal()
+    found, before = Interrupt(), signal.getsignal(stop)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield found
         return
@@ -108,11 +115,11 @@ def deferred() -> Iterator[Interrupt]:
         if isinstance(before, Second):
             before.pressed = True
 
-    signal.signal(signal.SIGINT, pressed)
+    signal.signal(stop, pressed)
     try:
         yield found
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(stop, before)
 
 
 @contextmanager
@@ -126,11 +133,12 @@ def at_once(last_words: str) -> Iterator[None]:
         last_words: the line to print.
     """
     ours = threading.current_thread() is threading.main_thread() and "RANK" not in os.environ
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    stop = stop_signal()
+    if not ours or signal.getsignal(stop) is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, Second(last_words))
+    signal.signal(stop, Second(last_words))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(stop, signal.default_int_handler)

@@ -58,8 +58,8 @@ except KeyboardInterrupt:
 """
 
 
-def ran(program: str) -> tuple[int, str, str]:
-    found = subprocess.run([sys.executable, "-c", PROGRAM, program], capture_output=True, text=True, timeout=240)
+def ran(program: str, source: str = PROGRAM) -> tuple[int, str, str]:
+    found = subprocess.run([sys.executable, "-c", source, program], capture_output=True, text=True, timeout=240)
     return found.returncode, found.stdout, found.stderr
 
 
@@ -75,6 +75,59 @@ def ran(program: str) -> tuple[int, str, str]:
 )
 def test_the_first_ends_a_run_whole_and_the_second_at_once(program: str, ending: tuple[int, str, str]) -> None:
     assert ran(program) == ending
+
+
+JOB = """
+import asyncio, os, signal, sys
+from turnwise.stop_signals import counted_as_ctrl_c
+from turnwise.trainers.run.interrupts import at_once, deferred, interruptible
+
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a background job of a shell script
+
+def press(kind):
+    os.kill(os.getpid(), kind)
+
+async def once():
+    press(signal.SIGINT)
+    press(signal.SIGTERM)
+    print("finished what does not wait", flush=True)
+    try:
+        await asyncio.sleep(30)
+    except asyncio.CancelledError:
+        print("tidied up", flush=True)
+        raise
+
+async def twice():
+    press(signal.SIGHUP)
+    print("goes on", flush=True)
+    press(signal.SIGTERM)
+
+async def steps():
+    with deferred() as interrupt:
+        press(signal.SIGTERM)
+        print("requested" if interrupt.requested else "not requested", flush=True)
+
+try:
+    with counted_as_ctrl_c(), at_once("stopped at once"):
+        interruptible(globals()[sys.argv[1]]())
+except KeyboardInterrupt:
+    print("KeyboardInterrupt", flush=True)
+print(signal.getsignal(signal.SIGINT).name, signal.getsignal(signal.SIGTERM).name)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "ending"),
+    [
+        ("once", (0, "finished what does not wait\ntidied up\nKeyboardInterrupt\nSIG_IGN SIG_DFL\n", "")),
+        ("twice", (INTERRUPTED, "goes on\n", "stopped at once\n")),
+        ("steps", (0, "requested\nSIG_IGN SIG_DFL\n", "")),
+    ],
+)
+def test_a_background_job_of_a_script_ends_whole_on_sigterm(program: str, ending: tuple[int, str, str]) -> None:
+    """Its SIGINT is ignored. SIGTERM then raised KeyboardInterrupt wherever the run was, also amid an update."""
+    assert ran(program, JOB) == ending
 
 
 async def nothing() -> int:
