@@ -1,4 +1,4 @@
-"""What an agent of a user's own got wrong: its errors with its line, and results that are no session or decision."""
+"""Faults of an agent of a user's own: its errors with its line, and results of another type than its contract's."""
 
 from __future__ import annotations
 
