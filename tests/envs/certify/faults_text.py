@@ -322,7 +322,7 @@ class LivingInfo(Password):
         return replace(step, info={"notes": self.notes})
 
 
-@fault("answers_keep_still", "cannot be recorded")
+@fault("answers_keep_still", "is not JSON")
 class UnrecordableInfo(Password):
     def act(self, action: tw.Action) -> Any:
         return replace(super().act(action), info={"world": object()})
