@@ -130,6 +130,11 @@ def follow(page: Page, selector: str) -> None:
     ready(page)
 
 
+def text_of(page: Page, selector: str) -> str:
+    """Return the text of a part of a turn. Chromium does not draw a turn below the window: its inner text is empty."""
+    return page.text_content(selector) or ""
+
+
 def look(page: Page, name: str, folder: Path | None = None) -> None:
     """Check that a page fits its window and that each control has a name; keep a screenshot if there is a folder."""
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

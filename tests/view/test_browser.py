@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .browsing import PATIENCE, Open, follow, look, ready, viewer
+from .browsing import PATIENCE, Open, follow, look, ready, text_of, viewer
 from .fakes import line, training
 from .folders import build, running
 
@@ -214,9 +214,9 @@ def test_hostile_text_is_shown_and_never_runs(visit: Open) -> None:
     page.evaluate("document.querySelector('.message img').decode()")
     assert page.evaluate("window.owned") is None
     assert page.locator("main script, main b:text-is('bold'), main img[src='x']").count() == 0
-    shown = page.inner_text(".message.user pre")
+    shown = text_of(page, ".message.user pre")
     assert "<script>window.owned=1</script>" in shown, "it is text"
-    assert "<script>window.owned=1</script>" in page.inner_text("[aria-label='Rows changed in this turn']")
+    assert "<script>window.owned=1</script>" in text_of(page, "[aria-label='Rows changed in this turn']")
     assert "⟨U+202E⟩" in shown, "a change of direction is visible"
     assert "␛[31m" in shown, "an escape is visible"
     assert page.evaluate("document.querySelector('.message img').naturalWidth") == 1, "the screenshot is loaded"
@@ -226,7 +226,7 @@ def test_a_long_text_is_loaded_on_request(visit: Open) -> None:
     page = visit()
     follow(page, "a:has-text('onerror')")
     follow(page, "a:text-is('long')")
-    assert "END" not in page.inner_text(".message.user pre")
+    assert "END" not in text_of(page, ".message.user pre")
     page.click("button:has-text('Show more (30,003 characters)')")
     page.wait_for_selector(".message.user pre:has-text('END')")
 
@@ -275,9 +275,9 @@ def test_tokens_show_what_the_learner_knew(visit: Open, tmp_path: Path) -> None:
     follow(page, "a:text-is('e0')")
     assert page.get_attribute("svg.values", "aria-label") == "Critic's value before each turn, from 0 to 0.5"
     assert page.locator("svg.values .point").count() == 3
-    assert "critic 0.25" in page.inner_text("[data-turn='1'] h3")
+    assert "critic 0.25" in text_of(page, "[data-turn='1'] h3")
     page.click("button:text-is('Tokens')")
-    assert "training row 2 of 3" in page.inner_text("[data-turn='1'] .token-view")
+    assert "training row 2 of 3" in text_of(page, "[data-turn='1'] .token-view")
     page.select_option("select[aria-label='Color tokens by']", "advantages")
     page.wait_for_selector("[data-turn='0'] .token.gain-5")
     assert page.locator("[data-turn='0'] .token.heat-9").count() == 1, "a negative advantage has the other color"
@@ -311,6 +311,6 @@ def test_four_clicks_lead_from_the_runs_to_why_an_episode_failed(visit: Open) ->
     page.wait_for_selector("tbody tr:has-text('not solved')")
     follow(page, "tbody tr a:text-is('t0')")  # three
     assert "✗ reached" in page.inner_text(".checks"), "which check failed"
-    assert "go north" in page.inner_text("[data-turn='0'] .message.assistant"), "what the agent did"
+    assert "go north" in text_of(page, "[data-turn='0'] .message.assistant"), "what the agent did"
     page.click("button:text-is('Tokens')")  # four
     assert "probability 67.0 %" in (page.get_attribute("[data-turn='0'] .token:nth-child(2)", "title") or "")

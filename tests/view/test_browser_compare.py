@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .browsing import Open, follow, look, ready
+from .browsing import Open, follow, look, ready, text_of
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def test_from_a_verdict_to_the_first_difference(visit: Open, width: int, scheme:
     page.wait_for_selector("[data-divergence]")
     ready(page)
     assert page.inner_text("[data-divergence]").startswith("They first differ in turn 2: what they did.")
-    assert page.locator(".turn.divergence mark").all_inner_texts() == ["open", "kick"]
+    assert page.locator(".turn.divergence mark").all_text_contents() == ["open", "kick"]
     look(page, "pair")
     page.keyboard.press("d")
     page.keyboard.press("Escape")
@@ -53,5 +53,5 @@ def test_hostile_episodes_side_by_side_are_text(visit: Open) -> None:
     page.evaluate("document.querySelector('.message img').decode()")
     assert page.evaluate("window.owned") is None
     assert page.locator("main script, main b:text-is('bold'), main img[src='x']").count() == 0
-    assert "<script>window.owned=1</script>" in page.inner_text(".message.user pre >> nth=0")
+    assert "<script>window.owned=1</script>" in text_of(page, ".message.user pre >> nth=0")
     assert "Long texts are compared up to 20,000 characters." in page.inner_text("[data-divergence]")
