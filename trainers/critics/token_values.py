@@ -27,6 +27,7 @@ from ..learning.sharded_state import load_unsharded, optimizer_state, reshard
 from .backbone_copy import backbone_copy
 from .scaling import TargetScale, varies
 from .sequences import batches, last_places, right_padded
+from .value_replay import ValueReplay
 
 
 class ValuesConfig(Config):
@@ -44,6 +45,8 @@ class ValuesConfig(Config):
     """Passes over each step's rows."""
     minibatches: int = pydantic.Field(default=4, ge=1)
     """Optimizer steps per pass, or as many as there are rows."""
+    replay: int = pydantic.Field(default=0, ge=0)
+    """Earlier steps whose rows each pass has again, with the targets that they had (PPG's auxiliary phase)."""
     warmup: int = pydantic.Field(default=5, ge=0)
     """Steps in which only the critic learns, from Monte-Carlo returns (LOOP's PPO: 10; VAPO: value pre-training)."""
     loss: Literal["huber", "squared"] = "huber"
@@ -107,6 +110,7 @@ class TokenValues:
         self.seed = seed
         self.dump = dump
         self.fits = 0
+        self.replay = ValueReplay(options.replay)
         self._device = next(backbone.parameters()).device
         self.context = context_of(backbone)
         """The most tokens of a row that it can read; ``None`` for no limit."""
@@ -158,7 +162,7 @@ class TokenValues:
         return self.world.all_reduce(value_B)
 
     def fit(self, rows: Rows, target_T: Tensor) -> dict[str, float]:
-        """Regress the values of the sampled tokens on targets.
+        """Regress the values of the sampled tokens on targets, and on those of earlier steps that are kept.
 
         The loss is the *sum* of ``weight · loss`` over a minibatch. Only ratios of weights matter: they are divided
         once by their sum in an average minibatch, so that the gradient's norm means the same with every normalizer.
@@ -171,14 +175,17 @@ class TokenValues:
             DivergedError: a target, the loss or the gradient is not finite; the weights are as before that update.
             UsageError: a row is longer than the critic's context.
         """
-        used_T = rows.mask & (rows.weight != 0)
-        if not used_T.any():
+        new_T = rows.mask & (rows.weight != 0)
+        if not new_T.any():
             return {}
-        if not torch.isfinite(target_T[used_T]).all():
+        if not torch.isfinite(target_T[new_T]).all():
             self._diverged(rows, target_T, "a target is not finite")
         if self.options.scale == "running":
             reshard(self.head)
-            self.scale.follow(target_T[used_T], rows.weight[used_T])
+            self.scale.follow(target_T[new_T], rows.weight[new_T])
+        described = target_T[new_T], rows.weight[new_T]
+        rows, target_T = self.replay.joined(rows, target_T)
+        used_T = rows.mask & (rows.weight != 0)
         before_T = self.values(rows)
         numbers = torch.unique(rows.row[used_T]).tolist()
         parts = min(self.options.minibatches, len(numbers))
@@ -193,7 +200,7 @@ class TokenValues:
                 losses.append(loss)
                 norms.append(norm)
         self.fits += 1
-        return self._metrics(before_T[used_T], target_T[used_T], rows.weight[used_T]) | {
+        return self._metrics(before_T[: len(new_T)][new_T], *described) | {
             "value_loss": sum(losses) / len(losses),
             "value_grad_norm": sum(norms) / len(norms),
         }
@@ -205,6 +212,7 @@ class TokenValues:
             "head": unsharded(self.head.state_dict()),
             "scale": self.scale.state_dict(),
             "optimizer": unsharded(self._optimizer.state_dict()),
+            "replay": self.replay.state_dict(),
             "fits": self.fits,
         }
 
@@ -214,6 +222,7 @@ class TokenValues:
         load_unsharded(self.head, state["head"])
         self.scale.load_state_dict(state["scale"])
         self._optimizer.load_state_dict(optimizer_state(state["optimizer"], self._parameters))
+        self.replay.load_state_dict(state.get("replay", []))  # checkpoints of 0.1 have none
         self.fits = int(state["fits"])
 
     # -- the inside ---------------------------------------------------------------------------------------------
