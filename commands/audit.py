@@ -13,8 +13,8 @@ from ..errors import UsageError
 from ..evals.audit.checks import Audit, audit_log
 from ..evals.audit.checks import audit as audit_episodes
 from ..evals.audit.logs import KINDS, find_logs
+from ..evals.lost_episodes import counted
 from ..rollouts.store import EPISODES, MANIFEST, read_episodes
-from .replay import counted
 from .stores import store_in
 from .terminal import screen
 
