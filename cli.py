@@ -66,7 +66,7 @@ PASSES_ON = {"bench": {"allow_extra_args": True, "ignore_unknown_options": True,
 
 
 class ValueNamingCommand(TyperCommand):
-    """A command that names a refused value of an option; Typer's own message has the rule alone."""
+    """A command that names a refused value, and what stands for ``--overwrite``; Typer's message has the rule alone."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See ``TyperCommand``."""
@@ -79,6 +79,14 @@ class ValueNamingCommand(TyperCommand):
                 problem = error.__cause__.errors()[0]
                 rule = rule_of(problem["type"], problem["msg"], problem.get("ctx", {}))
                 error.message = f"{rule.strip()}; got {problem['input']!r}"
+            raise
+        except Exception as error:  # of an unknown option; its class is in no public module
+            resumes = any("--resume" in parameter.opts for parameter in self.params)
+            if resumes and getattr(error, "option_name", "") == "--overwrite":
+                text = (
+                    "No such option: --overwrite, since nothing replaces a run; add --resume to continue it, or choose"
+                )
+                vars(error).update(message=f"{text} another --out.", possibilities=None)
             raise
 
 

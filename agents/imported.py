@@ -29,7 +29,9 @@ def imported(place: str) -> Any:
     try:
         found: Any = importlib.import_module(module)
     except ImportError as error:
-        raise UsageError(f"cannot import {module!r} ({error})") from None
+        file = module.endswith(".py") and Path(here, module).is_file()
+        cure = f"; the module of the file {module} is {module.removesuffix('.py')!r}" if file else ""
+        raise UsageError(f"cannot import {module!r} ({error}){cure}") from None
     for part in name.split("."):
         if not hasattr(found, part):
             raise UsageError(f"{module} has no {name!r}")

@@ -115,7 +115,10 @@ def _refuse_unknown(spec: str) -> None:
     """Refuse a specification that is neither a policy nor a model's folder."""
     if not spec.strip() or (not Path(spec).expanduser().exists() and "/" not in spec):
         near = f"did you mean {meant(spec)}?" if meant(spec) else f"use {KINDS}"
-        raise UsageError(f"there is no policy {spec!r}; {near}")
+        mine = (
+            f"; for a function or class of yours, write function:MODULE:{spec.strip()}" if spec.isidentifier() else ""
+        )
+        raise UsageError(f"there is no policy {spec!r}; {near}{mine}")
     if meant(spec) and not Path(spec).expanduser().exists():
         raise UsageError(f"there is no model folder {spec!r}; for the model behind the API, write {meant(spec)}")
 

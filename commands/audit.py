@@ -13,8 +13,9 @@ from ..errors import UsageError
 from ..evals.audit.checks import Audit, audit_log
 from ..evals.audit.checks import audit as audit_episodes
 from ..evals.audit.logs import KINDS, find_logs
+from ..evals.audit.store import context_of
+from ..evals.lost_episodes import counted
 from ..rollouts.store import EPISODES, MANIFEST, read_episodes
-from .replay import counted
 from .stores import store_in
 from .terminal import screen
 
@@ -63,7 +64,8 @@ def _audits(path: Path) -> list[tuple[Path, str, Audit]]:
         folder = store_in(path)
     except UsageError as error:
         raise UsageError(f"{error}, or logs: {KINDS}") from None
-    return [(path, "turnwise", audit_episodes(read_episodes(folder), counted(folder) or None))]
+    found = audit_episodes(read_episodes(folder), counted(folder) or None, context_of(folder))
+    return [(path, "turnwise", found)]
 
 
 def _as_json(found: list[tuple[Path, str, Audit]]) -> dict[str, Any]:

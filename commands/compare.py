@@ -11,6 +11,7 @@ import typer
 from ..errors import UsageError
 from ..evals.compare import check_sources
 from ..evals.compare import compare as compare_runs
+from ..evals.lost_episodes import say_lost_episodes
 from ..evals.ranking import rank
 from ..evals.terminal import print_comparison, print_ranking
 from ..rollouts.store import load_episodes
@@ -37,10 +38,13 @@ def compare(
         raise UsageError(f"name at least two runs to compare, not only {runs[0]}")
     short = [run.name for run in runs]
     names = short if len(set(short)) == len(runs) else [str(run) for run in runs]
-    played = {name: load_episodes(store_in(run)) for name, run in zip(names, runs, strict=True)}
-    if len(played) < len(runs):
+    stores = {name: store_in(run) for name, run in zip(names, runs, strict=True)}
+    if len(stores) < len(runs):
         raise UsageError("two of these runs are the same; name each run once")
-    check_sources({name: store_in(run) for name, run in zip(names, runs, strict=True)})
+    played = {name: load_episodes(store) for name, store in stores.items()}
+    for name, store in stores.items():
+        say_lost_episodes(store, played[name])
+    check_sources(stores)
     if len(runs) == 2:
         found = compare_runs(*played.values(), names=(names[0], names[1]), confidence=confidence)
         print_comparison(found, screen()) if not as_json else typer.echo(json.dumps(found.to_json(), indent=2))

@@ -21,6 +21,7 @@ from ..evals.evaluation import check_evaluation
 from ..evals.settings import EvalConfig
 from ..rollouts.engine import require_ray
 from ..rollouts.store import EPISODES
+from ..stop_signals import run_until_stopped
 from ..trainers.run.engine_settings import RayServersConfig
 
 
@@ -126,7 +127,7 @@ def _started(stack: ExitStack, settings: EvalConfig, given: EvalServers, folder:
         await policy.close()  # connections belong to this event loop
 
     stack.callback(lambda: asyncio.run(placed.stop()))
-    asyncio.run(opened())
+    run_until_stopped(opened())
     short: dict[str, Any] = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
     set_here = AgentSettings(**{name: value for name, value in short.items() if value is not None})
     return chat_agent(policy, folder, tokenizer, settings.agent.overridden(set_here))

@@ -14,12 +14,12 @@ from rich.progress import track
 
 from ..envs.named import environment
 from ..errors import StoreError, TaskError, UsageError
-from ..evals.summary import SUMMARY, Summary
+from ..evals.lost_episodes import counted
 from ..rollouts.episode import Episode
 from ..rollouts.options import ENV_TIMEOUT
 from ..rollouts.replay import Difference, ReplayResult
 from ..rollouts.replay import replay as replay_episode
-from ..rollouts.store import EPISODES, contradicted, load_episodes
+from ..rollouts.store import contradicted, load_episodes
 from .stores import naming_env_option, store_in
 from .terminal import complain, remark, screen, stdout_for_protocol
 
@@ -74,12 +74,6 @@ def replay(
         complain(f"{gone} of {len(records) + gone} episodes that the evaluation counted are missing from {folder}")
     if gone > 0 or not all(result.ok for result in results):
         raise typer.Exit(1)
-
-
-def counted(folder: Path) -> int:
-    """Return how many episodes a store's evaluation summary counts, or 0 without a summary."""
-    summary = folder.parent / SUMMARY
-    return Summary.load(summary).episodes if folder.name == EPISODES and summary.is_file() else 0
 
 
 def _replayed(episode: Episode, source: str | None, env_timeout: float) -> ReplayResult:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import StoreError, UnknownEnvironmentError
 from ..rollouts.store import EPISODES, MANIFEST
+from ..rollouts.store_files import lost_manifest
 
 
 def store_in(path: Path) -> Path:
@@ -17,7 +18,7 @@ def store_in(path: Path) -> Path:
         StoreError: there is no store in either place.
     """
     for candidate in (path, path / EPISODES):
-        if (candidate / MANIFEST).is_file():
+        if (candidate / MANIFEST).is_file() or lost_manifest(candidate):  # reading it then says what to do
             return candidate
     there = (
         f"it is a training run; to evaluate its model: turnwise eval ENV --policy {path / 'model'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from ..envs.code.backends import shared_backend, spec_for
 from ..envs.code.build_repair import Builder, Progress
 from ..envs.code.build_sources import opened
 from ..errors import UsageError
+from ..stop_signals import run_until_stopped
 from .corpus import build_corpus
 from .terminal import remark, resumable, screen
 
@@ -110,7 +110,7 @@ def _build_repair(
         def show(progress: Progress) -> None:
             shown.update(line, completed=progress.tried, total=progress.total, kept=progress.kept)
 
-        state = asyncio.run(builder.build(limit, jobs, show))
+        state = run_until_stopped(builder.build(limit, jobs, show))
     screen().print(
         f"{folder}: {state.kept} verified repair tasks from {found.name} {found.version} "
         f"({found.licence or 'no licence named'}); {state.tried} of {state.total} faults tried"

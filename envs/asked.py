@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from ..errors import UsageError
@@ -44,8 +45,14 @@ def asked(env: Any, method: str, *arguments: Any) -> Action:
     Raises:
         TypeError: it returned something else; the message names its line.
     """
-    returned = env.get_wrapper_attr(method)(*arguments)
+    chooses = env.get_wrapper_attr(method)
+    if not callable(chooses):
+        where = method_at(env.unwrapped, method)
+        raise TypeError(f"{method} is {chooses!r:.80}, not a method; write def {method}(self, ...){where}")
+    returned = chooses(*arguments)
     try:
         return Action.of(returned)
     except TypeError as error:
+        if inspect.iscoroutine(returned):
+            returned.close()  # or Python warns of it, too
         raise TypeError(f"{method}() is wrong: {error}{method_at(env.unwrapped, method)}") from None

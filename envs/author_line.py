@@ -37,7 +37,7 @@ def line_of_frame(frame: FrameType | None) -> str:
 
 def defined_at(thing: Any) -> str:
     """Return ``file:line in name`` of a function's or class's definition, or ``""`` where there is no source."""
-    plain = inspect.unwrap(getattr(thing, "__func__", thing))
+    plain = inspect.unwrap(getattr(thing, "fget", None) or getattr(thing, "__func__", thing))
     code = getattr(plain, "__code__", None)
     if code is not None:
         return _place(code, code.co_firstlineno)

@@ -36,6 +36,7 @@ class $cls(tw.TurnEnv):
     """Find the number between 1 and 1000 within ten turns."""
 
     max_turns = 10
+    unparsed_reward = -0.1  # no cheaper than a wrong guess, or the agent learns to write what cannot be read
     contract = tw.Contract(random_floor=0.05)  # random guesses succeed at most this often; certification checks it
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:

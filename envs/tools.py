@@ -95,6 +95,11 @@ def tool(
         raise ContractError(f"@tw.tool({function!r}) has no such argument; write @tw.tool(name={function!r})")
 
     def mark(target: F) -> F:
+        if isinstance(target, (staticmethod, classmethod, property)):
+            plain: Any = target.fget if isinstance(target, property) else target.__func__
+            kind, short = type(target).__name__, plain.__name__
+            text = f"tool {name or short!r} is a {kind}; remove @{kind}, and write def {short}(self, ...)"
+            raise ContractError(f"{text}{at(defined_at(plain))}")
         setattr(target, MARK, {"name": name or target.__name__, "ends": ends, "strict": strict})
         return target
 

@@ -13,8 +13,10 @@ import pydantic
 from ..errors import UsageError
 from ..rollouts.episode import FAILURE_RATE, Episode
 from ..rollouts.store import MANIFEST, load_episodes, run_of
+from ..rollouts.store_files import lost_manifest
 from .compare import Comparison, compare
 from .curves import METRICS, RATES, Curve, Run, curve, read_run
+from .lost_episodes import say_lost_episodes
 from .ranking import Ranking, rank
 from .seeds import SeedGroup, seed_groups
 from .summary import SUMMARY, Summary, summarise
@@ -152,16 +154,26 @@ def collect_runs(sources: Sequence[Path | str], *, title: str | None = None, con
 
 def _found(folder: Path, name: str) -> list[Path]:
     """Return the folder itself, or those up to two levels below it, that contain a file ``name``; oldest first."""
-    if (folder / name).is_file():
+    if _contains(folder, name):
         return [folder, *(_below(folder, name, 1) if name != MANIFEST else [])]
-    return sorted(_below(folder, name, 2), key=lambda path: ((path / name).stat().st_mtime, str(path)))
+    return sorted(_below(folder, name, 2), key=lambda path: (_written(path, name), str(path)))
+
+
+def _contains(folder: Path, name: str) -> bool:
+    """Whether a file is there, or is a manifest that was lost: reading that store says what to do."""
+    return (folder / name).is_file() or (name == MANIFEST and bool(lost_manifest(folder)))
+
+
+def _written(folder: Path, name: str) -> float:
+    file = folder / name
+    return (file if file.exists() else folder).stat().st_mtime
 
 
 def _below(folder: Path, name: str, depth: int) -> list[Path]:
     if depth == 0:
         return []
     below = sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in NOT_SEARCHED)
-    return [p for path in below for p in ([path] if (path / name).is_file() else _below(path, name, depth - 1))]
+    return [p for path in below for p in ([path] if _contains(path, name) else _below(path, name, depth - 1))]
 
 
 def _distinct(folders: Sequence[Path]) -> list[Path]:
@@ -188,6 +200,8 @@ def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
     # Copy notes and origin from the evaluation's own summary; compute the numbers again.
     saved = Summary.load(path.parent / SUMMARY) if (path.parent / SUMMARY).is_file() else None
     notes, planned, made = (saved.notes, saved.planned, saved.made) if saved else ((), None, None)
+    lost = say_lost_episodes(path, episodes)
+    notes = (*notes, lost) if lost else notes
     summary = summarise(episodes, policy=policy, confidence=confidence, notes=notes, planned=planned, made=made)
     return Evaluation(name, summary, episodes)
 

@@ -40,7 +40,7 @@ class Difference:
     paired: bool
 
     def verdict(self, a: str = "A", b: str = "B", *, points: bool = False) -> str:
-        """Describe the difference in words.
+        """Describe the difference in words: the better run's lead, or ``b − a`` where neither is shown to be better.
 
         Args:
             a: the first run's name.
@@ -48,6 +48,8 @@ class Difference:
             points: show percentage points instead of the quantity's own unit.
         """
         shown, unit, digits = (self.difference.scaled(100), " points", 1) if points else (self.difference, "", 2)
+        a_better = shown.excludes_zero and shown.value < 0
+        shown = shown.scaled(-1) if a_better else shown
         amount = signed(shown.value, digits) + unit
         if shown.low is None or shown.high is None:
             few = "one task says nothing" if shown.n == 1 else f"{shown.n} tasks say too little"
@@ -55,7 +57,7 @@ class Difference:
         interval = f"({signed(shown.low, digits, plus=False)} – {signed(shown.high, digits, plus=False)})"
         if not shown.excludes_zero:
             return f"no difference shown: {amount} {interval}"
-        return f"{b if shown.value > 0 else a} better: {amount} {interval}"
+        return f"{a if a_better else b} better: {amount} {interval}"
 
 
 @dataclass(frozen=True, slots=True)

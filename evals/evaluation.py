@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from ..rollouts.recording import record_episodes
 from ..rollouts.stats import RunStats
 from ..rollouts.store import load_episodes
 from ..rollouts.unread import unread
+from ..stop_signals import run_until_stopped
 from ..tasks.family import SeededFamily
 from .evaluation_store import check_store, evaluation_store
 from .formatting import cut_note
@@ -77,7 +77,7 @@ def check_evaluation(
     plan = _plan(config, env)
     check_store(Path(store), plan.identity(config), resume=resume, overwrite=overwrite)
     if config.search is not None:
-        asyncio.run(_fork_once(config, env, plan))
+        run_until_stopped(_fork_once(config, env, plan))
 
 
 async def _fork_once(config: EvalConfig, env: EnvSource | None, plan: _Plan) -> None:
@@ -133,7 +133,7 @@ def run_evaluation(
     plan = _plan(config, env)
     notes: list[str] = []
     try:
-        asyncio.run(_play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress))
+        run_until_stopped(_play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress))
     except (KeyboardInterrupt, SpendingCapError) as stop:
         notes.append(_interrupted(stop, plan, store))
     return _summary(config, agent, plan, store, notes)

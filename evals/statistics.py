@@ -48,8 +48,9 @@ class Estimate:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
     def scaled(self, factor: float) -> Estimate:
-        """Return the estimate in another unit, e.g. ``100`` for percent; ``factor`` is positive."""
-        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        """Return the estimate in another unit, e.g. ``100`` for percent; a negative factor swaps the ends."""
+        ends = (self.low, self.high) if factor > 0 else (self.high, self.low)
+        low, high = (None if end is None else end * factor for end in ends)
         return Estimate(self.value * factor, low, high, self.n, self.method, self.confidence)
 
 

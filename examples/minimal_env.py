@@ -6,7 +6,7 @@ import turnwise as tw
 class GuessNumber(tw.TurnEnv):
     """Find the number between 1 and 16 within five turns."""
 
-    max_turns = 5
+    max_turns, unparsed_reward = 5, -0.1  # an unreadable reply costs as much as a wrong guess
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
         self.left = list(range(1, 17))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from ..agents.scripted import MixedAgent
 from ..envs.registry import make
 from ..errors import UsageError
+from ..stop_signals import run_until_stopped
 from ..tasks.spec import Split, TaskSpec
 from .episode import Episode
 from .options import RunOptions
@@ -141,7 +141,7 @@ def make_demonstrations(
                 async for _ in episodes:
                     progress.tick()
 
-    asyncio.run(play())
+    run_until_stopped(play())
     return sorted(load_episodes(store), key=lambda episode: episode.episode_id)
 
 

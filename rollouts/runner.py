@@ -36,6 +36,7 @@ from typing import Any
 from ..agents.agent import Agent
 from ..errors import ContractError, UsageError
 from ..loop_thread import refuse_running_loop
+from ..stop_signals import run_until_stopped
 from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
 from .deadlines import asked_to_stop
@@ -149,7 +150,7 @@ def run(
             ) as episodes:
                 return [episode async for episode in episodes]
 
-    return sorted(asyncio.run(collect()), key=lambda episode: (order[episode.group_id], _member(episode)))
+    return sorted(run_until_stopped(collect()), key=lambda episode: (order[episode.group_id], _member(episode)))
 
 
 def group_id(env_id: str, task: TaskSpec, index: int, seed: int) -> str:

@@ -33,14 +33,14 @@ from .columns import contradictions, from_table, text_in, to_table
 from .episode import Episode
 from .locks import acquire
 from .store_files import DISCARDED as DISCARDED
-from .store_files import KIND, UNFINISHED, read_table, refuse_to_replace, remove_files
+from .store_files import KIND, UNFINISHED, lost_manifest, read_table, refuse_to_replace, remove_files
 from .store_files import LOCK as LOCK
 from .store_files import MANIFEST as MANIFEST
 from .store_files import TEXT_INDEX as TEXT_INDEX
+from .store_files import VERSION as VERSION
 from .store_files import parts as parts
 
-VERSION = 4
-READABLE = (2, 3, 4)
+READABLE = (2, 3, VERSION)
 """Version 2 had maps, which Hugging Face ``datasets`` cannot read. Until version 3 every turn limit truncated. An older
 store is read by the present rules (``schema.up_to_date``); opened for writing, it is converted."""
 EPISODES = "episodes"
@@ -294,6 +294,8 @@ def _manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if lost := lost_manifest(path):
+            raise StoreError(lost) from None
         inside = [each.parent for each in sorted(path.glob(f"*/{MANIFEST}"))]
         hint = f"; there is one in {inside[0]}" if inside else ""
         raise StoreError(f"{path} is not an episode store: it has no {MANIFEST}{hint}") from None

@@ -15,8 +15,8 @@ from .annotations import ANNOTATIONS
 from .learner_records import UNFINISHED as UNFINISHED_RECORDS
 from .schema import SCHEMA, up_to_date
 
-KIND = "turnwise.episodes"
-"""Kind of a store's manifest."""
+KIND, VERSION = "turnwise.episodes", 4
+"""Kind of a store's manifest, and the version of the stores that are written."""
 MANIFEST = "_manifest.json"
 LOCK = "_lock"
 UNFINISHED = "_writing.parquet"
@@ -33,6 +33,17 @@ OWN = re.compile(rf"{PART.pattern}|_learner-[0-9]+-[0-9]+\.parquet|{LOCK}|{'|'.j
 def parts(path: Path) -> list[Path]:
     """Return the Parquet files of a store, oldest first."""
     return sorted(each for each in path.glob("part-*.parquet") if PART.fullmatch(each.name))
+
+
+def lost_manifest(path: Path) -> str:
+    """Say that a folder with a store's parts has no manifest, and what to do; empty for any other folder."""
+    if (path / MANIFEST).exists() or not any(not _has_other_columns(part) for part in parts(path)):
+        return ""
+    blank = json.dumps({"kind": KIND, "version": VERSION, "run": {}})
+    return (
+        f"the episode store {path} has lost its {MANIFEST}: restore that file, or write {blank} into it to read the "
+        "episodes (compare, report, export); an evaluation can also replace them all (--overwrite)"
+    )
 
 
 def remove_files(path: Path) -> None:

@@ -36,9 +36,12 @@ class Score:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "success", _truth(self.success, "success"))
-        object.__setattr__(
-            self, "checks", {name: _truth(held, f"check {name!r}") for name, held in dict(self.checks).items()}
-        )
+        try:
+            checks = dict(self.checks)
+        except (TypeError, ValueError):
+            text = f"checks must map names to truth values, as in checks={{'booked': True}}; got {self.checks!r:.80}"
+            raise ContractError(text) from None
+        object.__setattr__(self, "checks", {name: _truth(held, f"check {name!r}") for name, held in checks.items()})
         object.__setattr__(self, "collateral", tuple(self.collateral))
         object.__setattr__(self, "violations", tuple(self.violations))
 

@@ -24,6 +24,7 @@ from ..contract import Contract
 from ..fork import Forks
 from ..messages import Action, ActionLike, ImagePart, Message, Observation, Part, TextPart, ToolCall
 from ..openenv.forms import tools_of
+from ..required import usable_limit
 from ..sampling import random_call_or_text
 from ..step import OUT_OF_TURNS, Step, running
 from ..tools import Tool
@@ -98,6 +99,8 @@ class VerifiersTaskset(TurnEnv[int]):
     ) -> None:
         if count is not None and count < 1:
             raise UsageError(f"count is {count}; it must be at least 1")
+        if max_turns is not None:
+            usable_limit(max_turns)
         fields = _config(config)
         fields |= {"taskset": {**fields.get("taskset", {}), **settings}, "count": count}
         folder = None if path is None else os.path.abspath(path)

@@ -48,15 +48,16 @@ class _Tally:
     attempts: dict[str, set[str]] = field(default_factory=dict)
 
 
-def audit(episodes: Iterable[Episode], expected: int | None = None) -> Audit:
+def audit(episodes: Iterable[Episode], expected: int | None = None, context: str = "") -> Audit:
     """Audit episodes of Turnwise, in one pass.
 
     Args:
         episodes: all records of a store.
         expected: number of episodes that a summary counts, if there is one.
+        context: context strategy that rewrites the history: see ``context_of``.
     """
     records = (record_of(episode) for episode in episodes)
-    return audit_log(Log(Path(), "turnwise", records, expected=expected, even=False))
+    return audit_log(Log(Path(), "turnwise", records, expected=expected, even=False, context=context))
 
 
 def audit_log(log: Log) -> Audit:
@@ -68,7 +69,7 @@ def audit_log(log: Log) -> Audit:
     tally = _Tally()
     for record in log.records:
         _count(tally, record)
-    checks = (_unreadable(log), _lost(tally, log), _duplicated(tally), _zeros(tally), _tokens(tally))
+    checks = (_unreadable(log), _lost(tally, log), _duplicated(tally), _zeros(tally), _tokens(tally, log.context))
     found = [each for check in checks for each in check] + list(biases(tally.records))
     return Audit(
         dict(Counter(record.outcome for record in tally.records)),
@@ -190,7 +191,7 @@ def _kinds(records: Iterable[Record]) -> str:
     return ", ".join(f"{n} {name}" for name, n in Counter(str(record.failure) for record in records).most_common())
 
 
-def _tokens(tally: _Tally) -> Iterator[Finding | Unknown]:
+def _tokens(tally: _Tally, context: str) -> Iterator[Finding | Unknown]:
     having = [record for record in tally.records if record.tokens is not None]
     if tally.records and len(having) < len(tally.records):
         some = f"in {len(tally.records) - len(having)} of {len(tally.records)} episodes" if having else "in this log"
@@ -203,6 +204,10 @@ def _tokens(tally: _Tally) -> Iterator[Finding | Unknown]:
         text = f"{rewritten} of {total} turns {by_number(rewritten, 'does', 'do')} not continue the tokens before them"
         same = f"; {again} of them {by_number(again, 'has', 'have')} the same messages, so text was tokenized again"
         text += same if again else ""
+        if context and not again:
+            text, by_design = f"{text}: agent.context is {context}", "This context strategy rewrites the history."
+            yield Finding.of("tokens", text, (), False, by_design, rewritten)
+            return
         meaning = (
             "The model read other tokens than it had sampled: ratios of training are of another policy there."
             if again

@@ -91,6 +91,7 @@ class Log:
         tasks: names of all planned tasks; ``None`` if the log does not list them.
         selected: largest number of tasks that the run selects, where it does not list them.
         even: whether tasks normally have equally many attempts, so that a smaller number is worth a note.
+        context: context strategy of the run, if it is known and rewrites the history, such as ``last:1``.
     """
 
     path: Path
@@ -102,6 +103,7 @@ class Log:
     tasks: Sequence[str] | None = None
     selected: int | None = None
     even: bool = True
+    context: str = ""
 
 
 def continuity(turns: Iterable[tuple[str, Sequence[int], Sequence[int]]]) -> Tokens | None:

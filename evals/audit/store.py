@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from ...rollouts.episode import UNANSWERED, Episode, Outcome
 from ...tasks.rng import stable_hash
 from ..failures import error_name
+from ..summary import SUMMARY
 from .record import Record, continuity
 
 
@@ -42,3 +46,21 @@ def record_of(episode: Episode) -> Record:
         content=content,
         tokens=continuity((turn.seat, turn.prompt_ids, turn.action_ids) for turn in episode.turns),
     )
+
+
+def context_of(store: Path) -> str:
+    """Return the context strategy of a store's run if it rewrites the history, such as ``last:1``.
+
+    Empty if it is ``full``, or neither a training run's ``config.json`` nor an evaluation's summary beside the store
+    has it.
+    """
+    for name, path in ((SUMMARY, ("made", "settings")), ("config.json", ("config",))):
+        try:
+            settings = json.loads((store.parent / name).read_bytes())
+            for key in (*path, "agent"):
+                settings = settings[key]
+            context = str(settings["context"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        return "" if context == "full" else context
+    return ""

@@ -65,11 +65,12 @@ def test_functions_and_agents_are_imported_from_the_working_directory(module: st
         ("{module}:nothing", "has no 'nothing'"),
         ("{module}:Capped", "cannot be created .*missing 1 required .* 'cap'.*name an object of it"),
         ("not_there_at_all:x", "cannot import"),
+        ("{module}.py:left", "cannot import .*; the module of the file {module}.py is '{module}'"),
         ("{module}", "must have the form function:module:name"),
     ],
 )
 def test_wrong_imports_say_what_is_wrong(module: str, name: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=message.format(module=module)):
         agent_from("function:" + name.format(module=module))
 
 
@@ -78,6 +79,7 @@ def test_wrong_imports_say_what_is_wrong(module: str, name: str, message: str) -
     [
         ("", "there is no policy ''; use oracle, random, null"),
         ("oracel", "use oracle, random, null"),
+        ("careful", "for a function or class of yours, write function:MODULE:careful"),
         ("mixed:high", "a skill must be a number"),
         ("mixed:1.5", "a number from 0 to 1, e.g. mixed:0.35"),
         ("mixed:0.5,habits=often", "and so must habits, which come last"),

@@ -64,10 +64,21 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 @pytest.fixture
 def ctrl_c(tmp_path: Path) -> Callable[..., Ran]:
-    """Runs a command in a process of its own and sends it SIGINT (or another signal) as soon as something is so."""
+    """Runs a command in a process of its own and sends it SIGINT (or another signal) as soon as something is so.
 
-    def call(words: Sequence[str], when: Callable[[], Any], kind: signal.Signals = signal.SIGINT) -> Ran:
+    With ``background``, SIGINT is ignored, as in a background job of a shell script.
+    """
+
+    def call(
+        words: Sequence[str],
+        when: Callable[[], Any],
+        kind: signal.Signals = signal.SIGINT,
+        *,
+        background: bool = False,
+    ) -> Ran:
         command = [sys.executable, "-m", "turnwise.cli", *words]
+        if background:
+            command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not when() and process.poll() is None:
             time.sleep(0.02)

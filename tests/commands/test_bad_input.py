@@ -124,6 +124,15 @@ def test_a_setting_may_be_given_twice_with_one_value_and_a_word_overrides_a_file
         )
 
 
+@pytest.mark.parametrize("words", [("train", "loop"), ("pretrain",), ("certify",)], ids=" ".join)
+def test_overwrite_where_nothing_is_overwritten_names_what_stands_for_it(run: Run, words: Sequence[str]) -> None:
+    ran = run(*words, "--overwrite")
+    said = " ".join(ran.err.replace("│", " ").split())  # Typer draws a box
+    assert ran.code == 2
+    assert "No such option: --overwrite" in said
+    assert "add --resume to continue it, or choose another --out." in said
+
+
 @pytest.mark.parametrize("words", [("eval",), ("train", "loop")], ids=" ".join)
 def test_malformed_toml_names_its_line(run: Run, tmp_path: Path, words: Sequence[str]) -> None:
     (tmp_path / "bad.toml").write_text('env = "turnwise/Maze-v0"\nn = = 3\n')

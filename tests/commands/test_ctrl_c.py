@@ -97,6 +97,43 @@ def test_eval_keeps_what_was_played(
     assert kept <= set(ids), "nothing is played again"
 
 
+PRESSES = """
+import os, signal
+import turnwise as tw
+from turnwise.agents import Decision
+
+
+class Presses:
+    acts = 0
+
+    def start(self, context):
+        return self
+
+    async def act(self, observation):
+        self.acts += 1
+        if self.acts == 31:
+            os.kill(os.getpid(), signal.SIGTERM)
+            open("goes_on", "a").close()
+        return Decision(tw.Action("x"))
+"""
+
+
+@pytest.mark.slow
+def test_eval_in_the_background_of_a_script_ends_in_order_on_sigterm(
+    ctrl_c: Callable[..., Any], tmp_path: Path
+) -> None:
+    """SIGINT is ignored there. SIGTERM raised KeyboardInterrupt at the current line, whatever that was doing."""
+    (tmp_path / "slow_cli.py").write_text(SLOW.replace("SECONDS", "0.0"))
+    (tmp_path / "presses_cli.py").write_text(PRESSES)
+    words = ("eval", "slow_cli.py", "-p", "function:presses_cli:Presses", "-n", "60", "concurrency=1", "--no-report")
+    ended = ctrl_c((*words, "--out", "runs/slow"), lambda: False, background=True)  # it sends itself the signal
+    ended.interrupted()
+    assert (tmp_path / "goes_on").exists(), "the step of the event loop is finished"
+    assert len(ended.err.splitlines()) == 1, ended.err
+    assert 0 < len(load_episodes(tmp_path / "runs" / "slow" / "episodes")) < 60
+    assert "interrupted: " in (tmp_path / "runs" / "slow" / "summary.json").read_text()
+
+
 @pytest.mark.slow
 def test_eval_before_the_first_episode(ctrl_c: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "slow_cli.py").write_text(SLOW.replace("SECONDS", "0.5"))

@@ -42,6 +42,13 @@ def test_what_is_written_certifies_as_it_is(kind: Kind, tmp_path: Path, monkeypa
     assert skipped == {"answer_not_leaked"} | (tools if kind is Kind.TURN else set())
 
 
+def test_an_unreadable_reply_is_no_cheaper_than_a_wrong_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = loaded(scaffold("my_env", Kind.TURN, tmp_path)[0], monkeypatch).MyEnv()
+    env.reset(seed=0)
+    wrong, unreadable = env.step("0")[1], env.step("I do not know")[1]
+    assert unreadable <= wrong < 0, "or a learner that seldom succeeds learns to be unreadable"
+
+
 @pytest.mark.slow
 @pytest.mark.shift
 def test_the_tests_that_it_writes_pass_in_a_project_of_its_own(tmp_path: Path) -> None:

@@ -295,6 +295,17 @@ def test_a_static_tool_is_refused() -> None:
         tools_of(Static)
 
 
+@pytest.mark.parametrize("kind", [staticmethod, classmethod, property])
+def test_a_mark_above_something_else_than_a_method_is_refused_and_not_lost(kind: Any) -> None:
+    def alone() -> str:
+        """Alone."""
+        return ""
+
+    said = rf"'alone' is a {kind.__name__}; remove @{kind.__name__}, and write def alone\(self, ...\) \(at .*test_tools"
+    with pytest.raises(ContractError, match=said):
+        tw.tool(kind(alone))
+
+
 # -- results -----------------------------------------------------------------------------------------------------
 
 

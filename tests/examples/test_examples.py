@@ -80,7 +80,7 @@ def test_guess_number_answers() -> None:
     env.reset(seed=3)
     observation, reward, terminated, truncated, _ = env.step("well, maybe")
     assert "whole number" in observation.text, "what cannot be read becomes an observation"
-    assert (reward, terminated, truncated) == (0.0, False, False)
+    assert (reward, terminated, truncated) == (-0.1, False, False), "no cheaper than a wrong guess"
     observation, reward, *_ = env.step("0")
     assert (observation.text, reward) == ("Too low.", -0.1)
 

@@ -6,9 +6,11 @@ import copy
 import pickle
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnwise.errors import ContractError
 from turnwise.tasks.score import Score
 
 checks = st.dictionaries(st.text(max_size=5), st.booleans(), max_size=6)
@@ -36,3 +38,9 @@ def test_a_score_keeps_what_it_was_given() -> None:
     touched.append("y")
     assert score.checks == {"a": True}
     assert score.collateral == ("x",)
+
+
+def test_checks_that_are_no_mapping_are_refused_with_an_example() -> None:
+    wrong: Any = ["booked"]
+    with pytest.raises(ContractError, match=r"checks must map names to truth values, .*\{'booked': True\}; got \['boo"):
+        Score(True, wrong)

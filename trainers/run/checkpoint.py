@@ -154,8 +154,11 @@ class Checkpoints:
         """Whether there is any checkpoint, complete or not."""
         return bool(self._steps())
 
-    def latest(self) -> Checkpoint:
+    def latest(self, models: Iterable[Path] = ()) -> Checkpoint:
         """Return the newest complete checkpoint; its ``passed_over`` names damaged newer ones.
+
+        Args:
+            models: other model folders of the run, which the error names if every checkpoint is damaged.
 
         Raises:
             CheckpointError: there is none, or it belongs to another run.
@@ -169,7 +172,13 @@ class Checkpoints:
                 continue
             return Checkpoint(found.path, found.step, found.progress, found.tensors, tuple(problems))
         if problems:
-            raise CheckpointError(f"no checkpoint in {self.folder} is whole: {'; '.join(problems)}")
+            whole = [path / MODEL for path in reversed(self._steps()) if _has_whole_model(path)]
+            whole += [path for path in models if (path / "config.json").is_file()]
+            start = f". `turnwise train` can start from its last whole model: model={whole[0]}" if whole else ""
+            raise CheckpointError(
+                f"no checkpoint in {self.folder} is whole: {'; '.join(problems)}; restore one from a copy, or start a "
+                f"new run with another --out{start}"
+            )
         raise CheckpointError(f"there is no checkpoint in {self.folder}; start the run without resume")
 
     def load(self, path: Path, *, verify: bool = True) -> Checkpoint:
@@ -254,6 +263,16 @@ def _verified(path: Path, *, files: bool) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _DamagedError(f"checkpoint {path} is damaged: {MANIFEST} cannot be read ({_line(error)})") from error
     return manifest
+
+
+def _has_whole_model(path: Path) -> bool:
+    """Return whether the model of a damaged checkpoint is complete: undamaged itself, with no weights in shards."""
+    try:
+        files: dict[str, str] = json.loads((path / MANIFEST).read_text())["files"]
+        own = {name: digest for name, digest in files.items() if name.startswith(f"{MODEL}/")}
+        return bool(own) and not any(name.startswith(f"{SHARDS}/") for name in files) and _digests(path, own) == own
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def _digests(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -14,6 +14,8 @@ Line = Mapping[str, Any]
 """One line of ``metrics.jsonl``."""
 WINDOW = 10
 """Number of steps in a row over which lost training episodes are counted, so that a long good run hides no bad part."""
+FAILED_STEPS = 3
+"""Number of steps in a row without any success after which it is not chance that a policy fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +106,59 @@ def _lost_of_played(span: Sequence[Line], prefix: str) -> tuple[float, float]:
     return (lost if lost >= FEWEST_FAILURES and lost > FAILURE_RATE * played else 0.0), played
 
 
-def nothing_learned(log: Sequence[Line]) -> str:
+class LastSuccess:
+    """The last step in which some attempt succeeded, and what followed: steps without success, and learning.
+
+    Args:
+        log: the lines of ``metrics.jsonl`` so far.
+    """
+
+    def __init__(self, log: Sequence[Line] = ()) -> None:
+        self._step, self._rate, self._failed, self._learned = 0, 0.0, 0, False
+        for line in log:
+            self.see(line)
+
+    def see(self, line: Line) -> None:
+        """Process the numbers of a step or an evaluation."""
+        rate = max(float(line.get(name) or 0.0) for name in ("success", "eval/success"))
+        if rate > 0:
+            self._step, self._rate, self._failed, self._learned = int(line["step"]), rate, 0, False
+        elif line.get("success") is not None:
+            self._failed += 1
+        self._learned = self._learned or bool(line.get("updates"))
+
+    @property
+    def lost(self) -> bool:
+        """Whether a policy that succeeded has learned, and has then failed every attempt of several steps."""
+        return bool(self._rate) and self._learned and self._failed >= FAILED_STEPS
+
+    @property
+    def remedy(self) -> str:
+        """Remedy for a step without success, if the policy succeeded before and may do so again; else empty."""
+        share = f"{100 * self._rate:.1f} %"
+        if self.lost:
+            return (
+                f"success has fallen to 0 since step {self._step} ({share}): lower optimizer.lr, keep the model of the "
+                "best evaluation (eval.keep_best), and make sure that unreadable actions earn no more than others "
+                "(unparsed_reward)"
+            )
+        if self._rate and self._failed < FAILED_STEPS:
+            return f"{share} did in step {self._step}, so it may be chance; a larger tasks_per_step makes that rare"
+        return ""
+
+
+def nothing_learned(log: Sequence[Line], remedy: str = "") -> str:
     """Say that no step changed the model, and why; empty if one did, or if the algorithm counts no updates.
 
     Args:
         log: the lines of ``metrics.jsonl``, or some of them.
+        remedy: what to do if no attempt succeeded, though some did before: see ``LastSuccess``.
     """
     steps = [line for line in log if line.get("updates") is not None]
     if not steps or any(line["updates"] for line in steps):
         return ""
     span = f"step {steps[0]['step']}" if len(steps) == 1 else f"{len(steps)} steps"
-    return f"nothing was learned in {span}: {_reason(steps)}"
+    return f"nothing was learned in {span}: {_reason(steps, remedy)}"
 
 
 def actions_cut(line: Line) -> str:
@@ -132,7 +176,7 @@ def actions_cut(line: Line) -> str:
     )
 
 
-def _reason(steps: Sequence[Line]) -> str:
+def _reason(steps: Sequence[Line], remedy: str) -> str:
     same, success = _total(steps, "groups_without_variance"), _mean(steps, "success")
     if not _total(steps, "episodes"):
         return "no episode was played to its end; see unscored and policy_failed in metrics.jsonl"
@@ -142,10 +186,11 @@ def _reason(steps: Sequence[Line]) -> str:
     if success == 0:
         cut = _mean(steps, "cut_actions") or 0.0
         hint = f", and {cut:.0%} of actions were cut at agent.max_tokens" if cut > 0.5 else ""
-        return (
-            f"{reason}, and no attempt succeeded{hint}; start from a model that succeeds sometimes (`turnwise train "
-            "bc`), choose easier levels, or check agent.parser and agent.max_tokens"
+        cure = remedy or (
+            "start from a model that succeeds sometimes (`turnwise train bc`), choose easier levels, or check "
+            "agent.parser and agent.max_tokens"
         )
+        return f"{reason}, and no attempt succeeded{hint}; {cure}"
     if success == 1:
         return f"{reason}: every attempt succeeded; choose harder tasks"
     return f"{reason}; use more attempts per task (group_size) or a higher agent.temperature"

@@ -5,18 +5,14 @@ Where SIGINT is ignored, ``stop_signal`` says which signal stands for Ctrl-C.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
 
-from ...stop_signals import stop_signal
-
-T = TypeVar("T")
+from ...stop_signals import StopHandler, stop_signal
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
@@ -24,48 +20,7 @@ CURSOR = "\n\x1b[?25h"
 """Escape code that shows the cursor again, which a progress bar hides."""
 
 
-def interruptible(main: Coroutine[Any, Any, T]) -> T:
-    """Like ``asyncio.run``, but a second Ctrl-C does what it did before: in a command, see ``at_once``.
-
-    Otherwise that is a ``KeyboardInterrupt`` at the current line, which writes nothing and leaves work incomplete.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C was pressed, and ``main`` has ended as a canceled coroutine does.
-    """
-    stop = stop_signal()
-    before = signal.getsignal(stop)
-    if threading.current_thread() is not threading.main_thread() or not isinstance(before, Second):
-        return asyncio.run(main)
-    with asyncio.Runner() as runner:
-        loop = runner.get_loop()
-        running: list[asyncio.Task[T]] = []
-
-        async def known() -> T:
-            task = asyncio.current_task()
-            assert task is not None
-            running.append(task)
-            return await main
-
-        def pressed(kind: int, frame: FrameType | None) -> None:
-            if before.pressed or not running or running[0].done():
-                before(kind, frame)
-                return
-            before.pressed = True
-            running[0].cancel()
-            loop.call_soon_threadsafe(lambda: None)  # wakes the loop, which may be asleep
-
-        signal.signal(stop, pressed)
-        try:
-            return runner.run(known())
-        except asyncio.CancelledError:
-            if not before.pressed:
-                raise
-            raise KeyboardInterrupt from None
-        finally:
-            signal.signal(stop, before)
-
-
-class Second:
+class Second(StopHandler):
     """Handler of Ctrl-C in a command: the first raises ``KeyboardInterrupt``, the second ends the process.
 
     The second skips all cleanup, as if the process had been killed, which runs are made to survive. The user does not
@@ -76,8 +31,8 @@ class Second:
     """
 
     def __init__(self, last_words: str) -> None:
+        super().__init__()
         self.last_words = last_words
-        self.pressed = False
 
     def __call__(self, kind: int, frame: FrameType | None) -> None:
         if self.pressed:
@@ -85,8 +40,7 @@ class Second:
             shown = CURSOR if os.isatty(2) else ""
             os.write(2, f"{shown}{self.last_words}\n".encode())
             os._exit(INTERRUPTED)
-        self.pressed = True
-        signal.default_int_handler(kind, frame)
+        super().__call__(kind, frame)
 
 
 class Interrupt:

@@ -12,9 +12,9 @@ from ...rollouts.learner_records import LearnerRecord
 from ..learning.groups import Group
 from ..learning.parallel import ProcessGroup
 from ..tracking.trackers import Trackers
-from .conclusion import actions_cut, nothing_learned
+from .conclusion import LastSuccess, actions_cut, nothing_learned
 from .kept_episodes import KeptEpisodes
-from .metrics import SHOWN, MetricsLog, StepProgress, in_words
+from .metrics import SHOWN, MetricsLog, StepProgress, in_words, read_metrics
 from .run_folder import RunFolder
 from .settings import TrainConfig
 
@@ -36,6 +36,7 @@ class Reports:
         self.latest: dict[str, float] = {}
         """The last value of each number."""
         self._bar, self._log, self._episodes = bar, log, episodes
+        self._last_success = LastSuccess(read_metrics(log.path) if log is not None else ())
 
     @classmethod
     def of(cls, config: TrainConfig, folder: RunFolder, world: ProcessGroup, step: int, stack: AsyncExitStack) -> Self:
@@ -74,8 +75,10 @@ class Reports:
         self._bar.show(metrics, advance=advance)
         if self._log is not None:
             line = {"step": step, **metrics}
+            self._last_success.see(line)
             if step < self._bar.total:  # the result of the run reports it after the last step
-                self._bar.warn("nothing learned", nothing_learned([line]))
+                kind = "success lost" if self._last_success.lost else "nothing learned"
+                self._bar.warn(kind, nothing_learned([line], self._last_success.remedy))
             self._bar.warn("actions cut", actions_cut(line))
 
     def warn(self, kind: str, text: str) -> None:

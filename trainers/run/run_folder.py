@@ -218,7 +218,8 @@ class RunFolder:
             raise CheckpointError(
                 f"{self.path} was run with other settings: {'; '.join(changed)}. Set them back, or start a new run"
             )
-        checkpoint = self.checkpoints.latest() if self.checkpoints.any() else None
+        exported = [self.model, *(self.path / BEST).glob("step-*")]
+        checkpoint = self.checkpoints.latest(exported) if self.checkpoints.any() else None
         if checkpoint is None:
             self._refuse_bereft(int(known.get("checkpoint_every", config.checkpoint_every)))
         elif checkpoint.step > config.steps:

@@ -10,11 +10,11 @@ from typing import ClassVar, Generic, TypeVar
 
 from ...rollouts.episode import Episode
 from ...rollouts.rows import check_turn
+from ...stop_signals import run_until_stopped
 from ..collect.collect import Experience, NothingPlayed
 from ..learning.groups import Group
 from ..learning.uninterrupted import uninterrupted
 from .conclusion import RunResult
-from .interrupts import interruptible
 from .metrics import Stopwatch
 from .opening import open_run
 from .run import Run
@@ -89,7 +89,7 @@ def train_with(trainer: type[Trainer[C]], config: C) -> RunResult:
         DivergedError: A loss or gradient was not finite.
         KeyboardInterrupt: After Ctrl-C, once the checkpoint is written.
     """
-    return interruptible(_train(trainer, config))
+    return run_until_stopped(_train(trainer, config))
 
 
 async def _train(trainer: type[Trainer[C]], config: C) -> RunResult:

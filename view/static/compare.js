@@ -85,7 +85,7 @@ function drawn(found, query) {
   return [
     h("p.verdict", {"data-verdict": ""}, visible(verdict)),
     ...notes.map((note) => h("p.quiet", {}, visible(note))),
-    h("div.scroll", {tabindex: 0, role: "region", "aria-label": "Differences"}, h("table", {}, h("thead", {}, h("tr", {}, ["Quantity", a, b, "Difference", "Verdict"].map((text) => h("th", {}, visible(text))))),
+    h("div.scroll", {tabindex: 0, role: "region", "aria-label": "Differences"}, h("table", {}, h("thead", {}, h("tr", {}, ["Quantity", a, b, "Second minus first", "Verdict"].map((text) => h("th", {}, visible(text))))),
       h("tbody", {}, found.differences.map(quantity)))),
     h("div.bar", {}, h("h2", {}, "Tasks"), show, h("span.quiet", {role: "status", "data-counts": ""},
       `${shared} shared tasks: ${gained} gained, ${lost} lost, ${same} the same.${found.more ? ` The first ${found.tasks.length} are listed.` : ""}`)),

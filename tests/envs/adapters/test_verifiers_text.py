@@ -174,6 +174,7 @@ def test_mistakes_are_answered_in_one_line(tmp_path: Path, monkeypatch: pytest.M
     assert "there is no interpreter nowhere/python" in refused(python="nowhere/python")
     assert f"there is no verifiers 0.4 in {sys.executable}" in refused(python=sys.executable)
     assert "count is 0" in refused(python=sys.executable, count=0)
+    assert "max_turns must be an integer of at least 1; got 0" in refused(python=sys.executable, max_turns=0)
     assert "has no table [env]" in refused(python=sys.executable, config=tmp_path / "empty.toml")
     assert "cannot read the config" in refused(python=sys.executable, config=tmp_path / "none.toml")
     assert "only settings that JSON has" in refused(python=sys.executable, rows=object())

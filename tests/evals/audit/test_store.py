@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from turnwise.envs.messages import Action, Observation, message
 from turnwise.evals.audit.checks import Audit, audit
+from turnwise.evals.audit.store import context_of
 from turnwise.rollouts.episode import UNANSWERED, Episode, Fork, Outcome, Turn
 from turnwise.rollouts.store import EpisodeStore
 from turnwise.tasks.score import Score
@@ -104,6 +106,27 @@ def test_what_a_reader_should_know_is_a_note_and_no_fault() -> None:
     texts = " ".join(finding.text for finding in found.findings)
     assert "1 of 31 scored episodes is a failure of the policy (1 PolicyTimeoutError)" in texts
     assert "1 of 31 turns does not continue the tokens before them" in texts
+
+
+@pytest.mark.parametrize(
+    ("file", "settings", "said"),
+    [
+        ("config.json", {"config": {"agent": {"context": "last:1"}}}, "before them: agent.context is last:1"),
+        ("summary.json", {"made": {"settings": {"agent": {"context": "short:1:9"}}}}, "agent.context is short:1:9"),
+        ("config.json", {"config": {"agent": {"context": "full"}}}, f"before them: {HEALTHY[0].episode_id}"),
+        ("config.json", {"config": {}}, f"before them: {HEALTHY[0].episode_id}"),
+    ],
+    ids=["training", "evaluation", "full", "not recorded"],
+)
+def test_a_history_that_the_settings_rewrite_is_put_down_to_them(
+    file: str, settings: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(json.dumps(settings))
+    rewritten = replace(HEALTHY[0].turns[1], prompt_ids=(9, 9, 9, 9))
+    episode = replace(HEALTHY[0], turns=(HEALTHY[0].turns[0], rewritten))
+    (found,) = audit([episode], context=context_of(tmp_path / "episodes")).findings
+    assert found.text.endswith(said)
+    assert (found.count, found.fault) == (1, False)
 
 
 def test_bias_by_time_level_and_length_is_reported() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from turnwise.errors import CheckpointError
-from turnwise.trainers.run.checkpoint import Checkpoints
+from turnwise.trainers.run.checkpoint import Checkpoints, file_digest
 from turnwise.trainers.run.generators import capture_generators, restore_generators
 
 
@@ -81,6 +81,40 @@ def test_when_none_is_whole_the_error_names_each(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"no checkpoint in .* is whole: .*00000002.*; .*00000001") as caught:
         checkpoints.latest()
     assert "\n" not in str(caught.value)
+    assert "; restore one from a copy, or start a new run with another --out" in str(caught.value)
+
+
+def test_when_none_is_whole_the_error_names_the_newest_model_without_damage(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoints", run="loop")
+    older, newer = (save(checkpoints, step) for step in (1, 2))
+    best, empty = tmp_path / "best", tmp_path / "model"
+    for folder in (best, empty):
+        folder.mkdir()
+    (best / "config.json").write_text("{}")
+    for damaged, named in [
+        ([older / "tensors.pt", newer / "state.json"], newer / "model"),
+        ([newer / "model" / "weights"], older / "model"),
+        ([older / "model" / "weights"], best),
+    ]:
+        for file in damaged:
+            file.write_bytes(b"")
+        with pytest.raises(CheckpointError, match=f"start from its last whole model: model={named}$"):
+            checkpoints.latest([empty, best])
+    with pytest.raises(CheckpointError, match=r"another --out$"):
+        checkpoints.latest([empty])
+
+
+def test_a_model_with_its_weights_in_shards_is_not_named_as_whole(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, run="loop")
+
+    def write_shards(folder: Path) -> dict[str, str]:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "0").write_text("weights")
+        return {"0": file_digest(folder / "0")}
+
+    (save(checkpoints, 1, write_shards=write_shards) / "tensors.pt").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"is whole: .*another --out$"):
+        checkpoints.latest()
 
 
 def test_none_at_all(tmp_path: Path) -> None:

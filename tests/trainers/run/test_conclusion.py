@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from turnwise.trainers.run.conclusion import actions_cut, episodes_lost, nothing_learned, success_line
+from turnwise.trainers.run.conclusion import LastSuccess, actions_cut, episodes_lost, nothing_learned, success_line
+from turnwise.trainers.run.metrics import MetricsLog, StepProgress
+from turnwise.trainers.run.reports import Reports
 
 IDLE: dict[str, Any] = {"step": 1, "updates": 0.0, "episodes": 4.0, "groups_without_variance": 2.0, "success": 0.0}
 
@@ -41,6 +44,46 @@ def test_a_run_without_an_update_says_why(changed: dict[str, Any], said: str) ->
     found = nothing_learned([IDLE | changed, IDLE | changed | {"step": 2}])
     assert found.startswith("nothing was learned in 2 steps: ")
     assert said in found
+
+
+LEARNED: dict[str, Any] = IDLE | {"updates": 1.0, "groups_without_variance": 0.0, "success": 0.075}
+FAILED: dict[str, Any] = LEARNED | {"success": 0.0}
+EVALUATED_AT_0: dict[str, Any] = {"step": 0, "eval/success": 0.5}
+LOST, CHANCE, START = "has fallen to 0 since step", "so it may be chance", "start from a model that succeeds sometimes"
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ([LEARNED, IDLE, IDLE], f"{LOST} 1 (7.5 %)"),
+        ([EVALUATED_AT_0, FAILED, FAILED], f"{LOST} 0 (50.0 %)"),
+        ([LEARNED], f"7.5 % did in step 1, {CHANCE}"),
+        ([EVALUATED_AT_0], f"50.0 % did in step 0, {CHANCE}"),
+        ([EVALUATED_AT_0, IDLE, IDLE], START),
+        ([FAILED, FAILED, FAILED], START),
+    ],
+    ids=["a step", "an evaluation", "one step without", "the first step without", "not trained since", "never"],
+)
+def test_a_policy_that_learned_to_fail_is_not_sent_back_to_its_start(before: list[dict[str, Any]], said: str) -> None:
+    line = IDLE | {"step": 9}
+    found = nothing_learned([line], LastSuccess([*before, line]).remedy)
+    assert said in found
+    assert sum(each in found for each in (LOST, CHANCE, START)) == 1
+    for setting in ("optimizer.lr", "eval.keep_best"):
+        assert (setting in found) is (LOST in said)
+
+
+def test_a_collapse_is_reported_after_chance_was_and_also_after_a_resume(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with MetricsLog(tmp_path) as log:
+        reports = Reports(StepProgress("loop", 9, enabled=False), log)
+        for step, line in enumerate([LEARNED, IDLE, IDLE], 1):
+            reports.write(step, line)
+    assert (CHANCE in caplog.text, LOST in caplog.text) == (True, False)
+    with MetricsLog(tmp_path, resume_at=3) as log:
+        Reports(StepProgress("loop", 9, enabled=False), log).write(4, IDLE)
+    assert f"{LOST} 1 (7.5 %)" in caplog.text
 
 
 def test_one_update_is_enough_and_without_a_count_nothing_is_said() -> None:

@@ -10,11 +10,13 @@ import threading
 
 import pytest
 
-from turnwise.trainers.run.interrupts import INTERRUPTED, Second, at_once, deferred, interruptible
+from turnwise.stop_signals import run_until_stopped
+from turnwise.trainers.run.interrupts import INTERRUPTED, Second, at_once, deferred
 
 PROGRAM = """
 import asyncio, os, signal, sys, time
-from turnwise.trainers.run.interrupts import at_once, interruptible
+from turnwise.stop_signals import run_until_stopped
+from turnwise.trainers.run.interrupts import at_once
 
 def press():
     os.kill(os.getpid(), signal.SIGINT)
@@ -51,7 +53,7 @@ async def done():
 
 try:
     with at_once("stopped at once"):
-        print(interruptible(globals()[sys.argv[1]]()), flush=True)
+        print(run_until_stopped(globals()[sys.argv[1]]()), flush=True)
 except KeyboardInterrupt:
     print("KeyboardInterrupt", flush=True)
     sys.exit(7)
@@ -79,8 +81,8 @@ def test_the_first_ends_a_run_whole_and_the_second_at_once(program: str, ending:
 
 JOB = """
 import asyncio, os, signal, sys
-from turnwise.stop_signals import counted_as_ctrl_c
-from turnwise.trainers.run.interrupts import at_once, deferred, interruptible
+from turnwise.stop_signals import counted_as_ctrl_c, run_until_stopped
+from turnwise.trainers.run.interrupts import at_once, deferred
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a background job of a shell script
 
@@ -109,7 +111,7 @@ async def steps():
 
 try:
     with counted_as_ctrl_c(), at_once("stopped at once"):
-        interruptible(globals()[sys.argv[1]]())
+        run_until_stopped(globals()[sys.argv[1]]())
 except KeyboardInterrupt:
     print("KeyboardInterrupt", flush=True)
 print(signal.getsignal(signal.SIGINT).name, signal.getsignal(signal.SIGTERM).name)
@@ -130,6 +132,21 @@ def test_a_background_job_of_a_script_ends_whole_on_sigterm(program: str, ending
     assert ran(program, JOB) == ending
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        ("once", "finished what does not wait\ntidied up\nKeyboardInterrupt\nSIG_IGN SIG_DFL\n"),
+        ("twice", "goes on\nKeyboardInterrupt\nSIG_IGN SIG_DFL\n"),
+    ],
+)
+def test_so_does_one_whose_second_signal_is_not_at_once(program: str, printed: str) -> None:
+    """An evaluation got KeyboardInterrupt amid its event loop, and printed tracebacks of its tasks."""
+    plain = JOB.replace(', at_once("stopped at once")', "")
+    assert plain != JOB
+    assert ran(program, plain) == (0, printed, "")
+
+
 async def nothing() -> int:
     return 3
 
@@ -138,7 +155,7 @@ def test_everything_is_as_before_afterwards() -> None:
     before = signal.getsignal(signal.SIGINT)
     with at_once("x"):
         assert isinstance(signal.getsignal(signal.SIGINT), Second)
-        assert interruptible(nothing()) == 3
+        assert run_until_stopped(nothing()) == 3
         assert isinstance(signal.getsignal(signal.SIGINT), Second)
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -150,7 +167,7 @@ def test_whoever_handles_ctrl_c_already_goes_on_to(monkeypatch: pytest.MonkeyPat
     before = signal.signal(signal.SIGINT, mine)
     try:
         with at_once("x"):
-            assert interruptible(nothing()) == 3
+            assert run_until_stopped(nothing()) == 3
             assert signal.getsignal(signal.SIGINT) is mine
     finally:
         signal.signal(signal.SIGINT, before)
@@ -164,7 +181,7 @@ def test_a_thread_has_no_signals() -> None:
 
     def work() -> None:
         with at_once("x"):
-            found.append(interruptible(nothing()))
+            found.append(run_until_stopped(nothing()))
 
     thread = threading.Thread(target=work)
     thread.start()
