@@ -52,6 +52,13 @@ def success_line(log: Sequence[Line], split: str) -> str:
     held_out = [line for line in log if line.get("eval/success") is not None]
     if held_out:
         tasks = f"{held_out[-1].get('eval/episodes', 0):.0f} {split} episodes"
+        first, last = (
+            sum(float(line.get(f"eval/{name}") or 0) for name in ("episodes", "unscored"))
+            for line in (held_out[0], held_out[-1])
+        )
+        if first != last:  # a resumed run may change eval.episodes, and then its tasks are others
+            tasks += f" (the first evaluation had {first:.0f}, and cannot be compared)"
+            held_out = held_out[-1:]
         ends = held_out if len(held_out) == 1 else [held_out[0], held_out[-1]]
         shares = [f"{100 * line['eval/success']:.1f} %" for line in ends]
         return f"success in {tasks}: {' → '.join(shares)}{_interval(ends[-1])}"

@@ -26,6 +26,18 @@ def test_success_is_that_before_and_after() -> None:
     assert success_line([{"step": 1, "loss": 2.0}], "dev") == "", "behavior cloning without evaluations plays nothing"
 
 
+def test_evaluations_of_other_tasks_are_not_compared() -> None:
+    """``--resume eval.episodes=10`` changes the tasks: a rise could be that of easier ones."""
+    before: dict[str, Any] = {"step": 0, "eval/success": 0.2, "eval/episodes": 49.0, "eval/unscored": 1.0}
+    after = {"step": 5, "eval/success": 0.9, "eval/episodes": 10.0, "eval/unscored": 0.0}
+    found = success_line([before, after], "dev")
+    assert found.startswith(
+        "success in 10 dev episodes (the first evaluation had 50, and cannot be compared): 90.0 % ("
+    )
+    same = {**after, "eval/episodes": 50.0}
+    assert "20.0 % → 90.0 %" in success_line([before, same], "dev"), "a lost episode does not change the tasks"
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
