@@ -192,7 +192,7 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
     """The part of on-policy algorithms in the training loop: play groups, filter them, learn, forget."""
 
     def __init__(self, config: OnPolicyConfig, run: Run) -> None:
-        config = config.model_copy(update={"algorithm": kept(config.algorithm, run.state)})
+        config = config.model_copy(update={"algorithm": kept(config.algorithm, run.state.keep)})
         super().__init__(config, run)
         self.parts = Parts.of(config, run)
 

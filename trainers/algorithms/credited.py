@@ -67,7 +67,7 @@ def credited(algorithm: Algorithm, batch: Batch, values: Values | None, loss: Lo
 
     Args:
         algorithm: the algorithm.
-        batch: what it may read.
+        batch: the batch, with ``logp_old``.
         values: the critic, if it needs one.
         loss: the loss that learns from the credit.
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 import torch
 
 from ...errors import ContractError
-from ..run.checkpoint import Stateful
-from ..run.state import RunState
 from .algorithm import Algorithm
 
 PLAIN = (type(None), bool, int, float, str)
+
+
+class Remembering(Protocol):
+    """An algorithm that saves and restores what it remembers."""
+
+    def state_dict(self) -> Mapping[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 def refuse_forgetful(algorithm: Algorithm) -> None:
@@ -30,13 +36,17 @@ def refuse_forgetful(algorithm: Algorithm) -> None:
         )
 
 
-def remembers(algorithm: Any) -> TypeGuard[Stateful]:
+def remembers(algorithm: Any) -> TypeGuard[Remembering]:
     """Whether an algorithm has a state that checkpoints hold."""
     return all(callable(getattr(algorithm, name, None)) for name in ("state_dict", "load_state_dict"))
 
 
-def kept(algorithm: Algorithm, run: RunState) -> Algorithm:
+def kept(algorithm: Algorithm, keep: Callable[[str, OwnState], None]) -> Algorithm:
     """Return a copy of an algorithm for one run, whose state is in the run's checkpoints if it has one.
+
+    Args:
+        algorithm: the algorithm of the settings.
+        keep: function that adds a part to the run's checkpoints, and restores it on resume.
 
     Raises:
         ContractError: a checkpoint cannot hold its state.
@@ -45,7 +55,7 @@ def kept(algorithm: Algorithm, run: RunState) -> Algorithm:
     if remembers(copy):
         state = OwnState(copy)
         state.state_dict()  # refuse it before the first step
-        run.keep("algorithm", state)
+        keep("algorithm", state)
     return copy
 
 
@@ -57,7 +67,7 @@ class OwnState:
         algorithm: the algorithm.
     """
 
-    algorithm: Stateful
+    algorithm: Remembering
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain values and tensors.

@@ -34,8 +34,8 @@ def changed(before: Any, now: Mapping[str, str], step: int) -> str:
     """Describe the code that has changed since a run was started or last resumed; empty if none is known to have.
 
     Args:
-        before: what ``sources`` returned then, as stored; runs of earlier versions have none.
-        now: what it returns now.
+        before: the digests that ``sources`` returned then, as stored; runs of earlier versions have none.
+        now: the digests of the present code.
         step: step from which the run goes on.
     """
     known = before if isinstance(before, Mapping) else {}
