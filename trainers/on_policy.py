@@ -45,7 +45,7 @@ from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
 from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary, take_steps
-from .run.conclusion import RunResult
+from .run.conclusion import RunResult, only_critic
 from .run.metrics import Stopwatch
 from .run.run import Run
 from .run.settings import Plan, PolicyConfig, refuse_greedy
@@ -195,6 +195,8 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
         config = config.model_copy(update={"algorithm": kept(config.algorithm, run.state.keep)})
         super().__init__(config, run)
         self.parts = Parts.of(config, run)
+        if config.algorithm.needs_values:
+            self.note = only_critic(config.steps, config.values.warmup)
 
     async def begin(self) -> None:
         config, run = self.config, self.run

@@ -68,6 +68,21 @@ def success_line(log: Sequence[Line], split: str) -> str:
     )
 
 
+def only_critic(steps: int, warmup: int) -> str:
+    """Say that a run ended while only its critic was learning, so that its model is the one that it started from.
+
+    Args:
+        steps: steps of the whole run.
+        warmup: first steps, in which only the critic learns.
+    """
+    if steps > warmup:
+        return ""
+    return (
+        f"the policy has not learned: in the first {warmup} steps only the critic does (values.warmup); resume with "
+        "more steps"
+    )
+
+
 def _interval(line: Line) -> str:
     n, rate = float(line.get("eval/episodes") or 0), float(line["eval/success"])
     if n < 1:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.trainers.run.conclusion import actions_cut, episodes_lost, nothing_learned, success_line
+from turnwise.trainers.run.conclusion import actions_cut, episodes_lost, nothing_learned, only_critic, success_line
 
 IDLE: dict[str, Any] = {"step": 1, "updates": 0.0, "episodes": 4.0, "groups_without_variance": 2.0, "success": 0.0}
 
@@ -24,6 +24,11 @@ def test_success_is_that_before_and_after() -> None:
     assert success_line([before], "dev") == "success in 50 dev episodes: 20.0 % (11.2 – 33.0, Wilson 95 %)"
     assert success_line([between], "dev") == "success on training tasks in step 3: 90.0 %"
     assert success_line([{"step": 1, "loss": 2.0}], "dev") == "", "behavior cloning without evaluations plays nothing"
+
+
+def test_a_run_within_the_warmup_of_its_critic_is_told() -> None:
+    assert only_critic(5, 5).startswith("the policy has not learned: in the first 5 steps only the critic does")
+    assert only_critic(6, 5) == ""
 
 
 def test_evaluations_of_other_tasks_are_not_compared() -> None:
