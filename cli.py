@@ -77,8 +77,10 @@ class ValueNamingCommand(TyperCommand):
 
             if isinstance(error.__cause__, ValidationError):
                 problem = error.__cause__.errors()[0]
-                rule = rule_of(problem["type"], problem["msg"], problem.get("ctx", {}))
-                error.message = f"{rule.strip()}; got {problem['input']!r}"
+                reason = problem.get("ctx", {})
+                rule = rule_of(problem["type"], problem["msg"], reason).strip()
+                # A choice's own message has the value.
+                error.message = str(reason["error"]) if "error" in reason else f"{rule}; got {problem['input']!r}"
             raise
         except Exception as error:  # of an unknown option; its class is in no public module
             resumes = any("--resume" in parameter.opts for parameter in self.params)

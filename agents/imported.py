@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..envs.author_line import at, author_line
 from ..errors import UsageError
 
 PLACE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -32,6 +33,11 @@ def imported(place: str) -> Any:
         file = module.endswith(".py") and Path(here, module).is_file()
         cure = f"; the module of the file {module} is {module.removesuffix('.py')!r}" if file else ""
         raise UsageError(f"cannot import {module!r} ({error}){cure}") from None
+    except SyntaxError as error:
+        raise UsageError(f"cannot import {module!r}: {error.msg} (at {error.filename}:{error.lineno})") from None
+    except Exception as error:
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise UsageError(f"importing {module!r} raised {said}{at(author_line(error))}") from error
     for part in name.split("."):
         if not hasattr(found, part):
             raise UsageError(f"{module} has no {name!r}")

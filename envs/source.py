@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -41,10 +41,22 @@ def source_digest(env: gymnasium.Env[Any, Any]) -> str | None:
         made_by = layers[-1].spec.entry_point
         made_by = made_by.func if isinstance(made_by, partial) else made_by
         modules.append(made_by if isinstance(made_by, str) else getattr(made_by, "__module__", ""))
+    return _digest([*_lines(modules), *(_described(wrapper) for wrapper in layers[:-1])])
+
+
+def module_digest(module: str) -> str | None:
+    """Digest the source of an imported module, or of all its package; ``None`` as for ``source_digest``."""
+    return _digest(_lines([module]))
+
+
+def _lines(modules: Sequence[str]) -> list[str]:
+    """Return a line on each file of the packages of these modules."""
     packages = dict.fromkeys(module.partition(":")[0].partition(".")[0] for module in modules)
     files = [entry for package in packages if package not in VERSIONED for entry in _files(package)]
-    lines = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for name, path in files]
-    lines += [_described(wrapper) for wrapper in layers[:-1]]
+    return [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for name, path in files]
+
+
+def _digest(lines: Sequence[str]) -> str | None:
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16] if lines else None
 
 

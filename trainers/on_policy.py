@@ -20,9 +20,11 @@ from ..config import merge_defaults
 from ..rollouts.branching import refuse_unforkable
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
+from .algorithms.credited import credited
 from .algorithms.istar import IStar
 from .algorithms.modulator import modulated
 from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named, word_of
+from .algorithms.own_state import kept, refuse_forgetful
 from .algorithms.trees import counted_once
 from .collect.async_rollouts import OverlapConfig
 from .collect.branching import AnyStrategy, refuse_mismatch
@@ -43,7 +45,7 @@ from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
 from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary, take_steps
-from .run.conclusion import RunResult
+from .run.conclusion import RunResult, only_critic
 from .run.metrics import Stopwatch
 from .run.run import Run
 from .run.settings import Plan, PolicyConfig, refuse_greedy
@@ -120,6 +122,7 @@ class OnPolicyConfig(PolicyConfig):
     def _sensible(self) -> Self:
         refuse_greedy(self.agent)
         self.algorithm.frozen(self.loss.kl)
+        refuse_forgetful(self.algorithm)
         if self.group_size < self.algorithm.smallest_group:
             raise ValueError(
                 f"group_size={self.group_size} leaves {self.algorithm.name} without a baseline: it compares attempts "
@@ -189,8 +192,11 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
     """The part of on-policy algorithms in the training loop: play groups, filter them, learn, forget."""
 
     def __init__(self, config: OnPolicyConfig, run: Run) -> None:
+        config = config.model_copy(update={"algorithm": kept(config.algorithm, run.state.keep)})
         super().__init__(config, run)
         self.parts = Parts.of(config, run)
+        if config.algorithm.needs_values:
+            self.note = only_critic(config.steps, config.values.warmup)
 
     async def begin(self) -> None:
         config, run = self.config, self.run
@@ -250,7 +256,7 @@ def iterate(
         if config.loss.kl.where == "reward":
             batch = kl_in_reward(batch, config.loss.kl.coef)
     warming = config.algorithm.needs_values and version < config.values.warmup
-    credit = (config.algorithm.warming() if warming else config.algorithm).credit(batch, critic)
+    credit = credited(config.algorithm.warming() if warming else config.algorithm, batch, critic, config.loss)
     rows = weighted(config, modulated(config.modulators, batch, credit), len(batch.episodes))
     if config.shared_token_weight == "split":
         rows = counted_once(batch, rows)

@@ -27,7 +27,7 @@ from .learning.normalizers import normalizer
 from .learning.objective import Objective
 from .learning.reference import Reference
 from .learning.rows import pack
-from .run.conclusion import RunResult
+from .run.conclusion import RunResult, only_critic
 from .run.metrics import Stopwatch
 from .run.offline import OfflineConfig, as_said, fitting, places, refuse_long_ends
 from .run.run import Run
@@ -94,6 +94,7 @@ class SoftBellmanTrainer(Trainer[SoftBellmanConfig]):
         reference = run.reference(KLConfig(coef=config.algorithm.beta), config.model)
         assert reference is not None, "beta is positive"
         self.parts = Parts(run.learner, critic, reference)
+        self.note = only_critic(config.steps, config.values.warmup)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> Mapping[str, float]:
         chosen = places(len(self.episodes), self.config.batch, step=self.run.step, seed=self.config.seed)

@@ -62,6 +62,7 @@ def test_a_near_miss_of_a_command_is_told(run: Run) -> None:
         ("eval guess.py --seed x", "'--seed': must be an integer; got 'x'"),
         ("eval guess.py --seed -3", "'--seed': must be greater than or equal to 0; got '-3'"),
         ("eval guess.py --max-cost much", "'--max-cost': must be a number; got 'much'"),
+        ("export runs/a a.jsonl --format dpo", "'--format' / '-f': 'dpo' is not one of 'chat', 'atif', 'inspect'."),
         ("watch --port abc", "'--port': must be an integer; got 'abc'"),
     ],
 )

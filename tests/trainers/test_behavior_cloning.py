@@ -20,7 +20,7 @@ from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.collect.demonstrations import DemonstrationConfig, encoded, filtered, readable
 from turnwise.trainers.learning.rows import pack
 from turnwise.trainers.run.metrics import read_metrics
-from turnwise.trainers.run.offline import minibatch
+from turnwise.trainers.run.offline import demonstrations, minibatch
 from turnwise.trainers.run.settings import AgentConfig, TrainConfig
 from turnwise.trainers.value_based import ValueBasedConfig
 
@@ -44,6 +44,20 @@ def test_demonstrations_are_kept_with_the_run_and_can_be_cloned_again(tmp_path: 
     )
     assert again.steps == 1
     assert not (tmp_path / "again" / "demonstrations").exists()
+
+
+async def test_settings_of_play_beside_a_store_are_told(cloned: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """``skills`` chooses how demonstrations are played; those of a store have been played already."""
+    store = str(cloned / "demonstrations")
+    for wanted, levels, said in (
+        ({"store": store}, None, []),
+        ({"store": store, "skills": [0.5]}, None, ["demonstrations.skills has no effect on the demonstrations: "]),
+        ({"store": store, "count": 5}, [1], ["demonstrations.count and levels have no effect on the demonstrations: "]),
+    ):
+        caplog.clear()
+        config = CloningConfig.model_validate({"env": small.ENV, "levels": levels, "demonstrations": wanted})
+        assert await demonstrations(config, config.demonstrations)
+        assert [text[: len(start)] for text, start in zip(caplog.messages, said, strict=True)] == said
 
 
 @pytest.mark.slow

@@ -7,12 +7,14 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import turnwise as tw
-from turnwise.errors import ConfigError, UsageError
+from turnwise.errors import ConfigError, ContractError, UsageError
+from turnwise.trainers.algorithms.named import own_algorithm, word_of
 from turnwise.trainers.on_policy import OnPolicyConfig
 from turnwise.trainers.options import algorithm_of, configured, described
 from turnwise.trainers.run.metrics import read_metrics
@@ -23,6 +25,29 @@ from . import small
 
 WORD = "clipped_return:ClippedReturn"
 NEEDED = ["env=turnwise/Maze-v0", "model=m"]
+RUNNING = """
+import pydantic
+from turnwise.trainers import Algorithm, Credit
+
+class Forgetful(Algorithm):
+    name: str = "running"
+    _mean: float = pydantic.PrivateAttr(default=0.0)
+    def credit(self, batch, values):
+        credit = Credit(batch.rows.with_advantage(batch.return_E - self._mean))
+        self._mean += 0.5 * (batch.return_E.numpy().mean() - self._mean)
+        return credit
+
+class Running(Forgetful):
+    def state_dict(self):
+        return {"mean": self._mean}
+    def load_state_dict(self, state):
+        self._mean = state["mean"]
+
+class Unsaved(Running):
+    def state_dict(self):
+        return {"mean": [object()]}
+"""
+"""Rules with a running baseline: without, with, and with a useless way to save it."""
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "algorithms.md"
 
 
@@ -35,8 +60,10 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "clipped_return.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "running.py").write_text(RUNNING)
     yield
-    sys.modules.pop("clipped_return", None)
+    for module in ("clipped_return", "running", "broken"):
+        sys.modules.pop(module, None)
 
 
 def test_word_file_and_object_mean_the_same_run(tmp_path: Path) -> None:
@@ -61,6 +88,11 @@ def test_word_file_and_object_mean_the_same_run(tmp_path: Path) -> None:
     ("word", "words", "message"),
     [
         ("nowhere:Rule", [], "cannot import 'nowhere'"),
+        (
+            "running:Forgetful",
+            [],
+            "Forgetful keeps _mean between steps, which no checkpoint would hold",
+        ),
         ("clipped_return:Other", [], "clipped_return has no 'Other'"),
         ("clipped_return:Credit", [], "clipped_return:Credit must be a subclass of turnwise.trainers.Algorithm"),
         (WORD, ["algorithm.bond=2"], "ClippedReturn has no setting 'bond'; its settings: bound"),
@@ -71,6 +103,29 @@ def test_word_file_and_object_mean_the_same_run(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(word: str, words: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         configured(word, None, [*NEEDED, *words])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def x(:\n", "cannot import 'broken': invalid syntax (at {file}:1)"),
+        ("\nx = undefined\n", "importing 'broken' raised NameError: name 'undefined' is not defined (at {file}:2 in"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_one_line_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    with pytest.raises(UsageError, match=re.escape(said.format(file=tmp_path / "broken.py"))):
+        configured("broken:Rule", None, NEEDED)
+
+
+def test_a_rule_of_a_script_is_named_by_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``__main__`` of the run that trains is not that of the one that resumes."""
+    kind = type(configured(WORD, None, NEEDED).algorithm)  # type: ignore[attr-defined]
+    main = ModuleType("__main__")
+    main.__file__ = "/somewhere/clipped_return.py"
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.setattr(kind, "__module__", "__main__")
+    assert word_of(kind()) == WORD
 
 
 def test_a_file_of_another_algorithm_is_refused(tmp_path: Path) -> None:
@@ -105,3 +160,18 @@ def test_a_run_trains_and_resumes_by_the_saved_name(tmp_path: Path, cloned: Path
     assert algorithm_of(run / "config.json") == WORD
     tw.train(WORD, out=run, resume=True, steps=2)
     assert [line["step"] for line in read_metrics(run / "metrics.jsonl") if "loss" in line] == [1, 2]
+
+
+@pytest.mark.slow
+def test_what_a_rule_remembers_is_in_checkpoints_and_stays_with_its_run(tmp_path: Path, cloned: Path) -> None:
+    shared: dict[str, Any] = {**small.SHARED, "model": str(cloned / "model"), "tasks_per_step": 2, "group_size": 2}
+    shared |= {"eval": {"episodes": 0}, "checkpoint_every": 1}
+    rule = own_algorithm("running:Running")(name="running")
+    for out in ("whole", "again"):  # the same object twice: the second run does not start with the first one's mean
+        tw.train(OnPolicyConfig(**{**shared, "algorithm": rule, "out": str(tmp_path / out), "steps": 2}))
+    tw.train("running:Running", out=tmp_path / "parts", **{**shared, "steps": 1})
+    tw.train("running:Running", out=tmp_path / "parts", resume=True, steps=2)
+    weights = [(tmp_path / out / "model" / "model.safetensors").read_bytes() for out in ("whole", "again", "parts")]
+    assert weights[0] == weights[1] == weights[2]
+    with pytest.raises(ContractError, match=r"Unsaved.state_dict\(\)\['mean'\]\[0\] is of type object"):
+        tw.train("running:Unsaved", out=tmp_path / "unsaved", **{**shared, "steps": 1})

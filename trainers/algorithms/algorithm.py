@@ -40,8 +40,9 @@ class Credit:
 class Algorithm(Config):
     """An algorithm is a small frozen configuration with one verb: it turns a batch into per-token advantages.
 
-    It is stateless; what learns (model, critic) is handed to it. ``trainers/on_policy.py`` does the rest: sampling,
-    minibatches, the loss, checkpoints.
+    Those of Turnwise are stateless; what learns (model, critic) is handed to them. One that remembers something between
+    steps keeps it in private attributes, and has ``state_dict()`` and ``load_state_dict(state)`` for checkpoints.
+    ``trainers/on_policy.py`` does the rest: sampling, minibatches, the loss, checkpoints.
     """
 
     paper: ClassVar[Mapping[str, Any]] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
@@ -20,7 +22,7 @@ ALGORITHMS: Mapping[str, type[Algorithm]] = rules("on_policy")
 
 def _validated(given: Any, known: pydantic.ValidatorFunctionWrapHandler) -> Algorithm:
     """Validate the table of a known algorithm; import another one, or take the object."""
-    if isinstance(given, Algorithm) and type(given) not in ALGORITHMS.values():
+    if isinstance(given, Algorithm) and is_outside(given):
         return given
     if isinstance(given, Mapping) and is_own(name := given.get("name")):
         return _of_own(own_algorithm(name), {key: value for key, value in given.items() if key != "name"})
@@ -62,10 +64,25 @@ def own_algorithm(word: str) -> type[Algorithm]:
     return found
 
 
+def is_outside(algorithm: Algorithm) -> bool:
+    """Whether an algorithm is not one of Turnwise."""
+    return type(algorithm) not in ALGORITHMS.values()
+
+
 def word_of(algorithm: Algorithm) -> str:
     """Return the word that selects an algorithm: its name, or ``module:Class`` of one that is not in Turnwise."""
     kind = type(algorithm)
-    return algorithm.name if kind in ALGORITHMS.values() else f"{kind.__module__}:{kind.__qualname__}"
+    return f"{_module_of(kind)}:{kind.__qualname__}" if is_outside(algorithm) else algorithm.name
+
+
+def _module_of(kind: type[Algorithm]) -> str:
+    """Return the module to import a class from when a run resumes: a script's own name in place of ``__main__``."""
+    if kind.__module__ != "__main__":
+        return kind.__module__
+    main = sys.modules["__main__"]
+    if (spec := getattr(main, "__spec__", None)) is not None:
+        return str(spec.name)
+    return Path(getattr(main, "__file__", None) or "__main__").stem
 
 
 def algorithm_named(given: Any) -> type[Algorithm] | None:

@@ -54,12 +54,34 @@ def success_line(log: Sequence[Line], split: str) -> str:
     held_out = [line for line in log if line.get("eval/success") is not None]
     if held_out:
         tasks = f"{held_out[-1].get('eval/episodes', 0):.0f} {split} episodes"
+        first, last = (
+            sum(float(line.get(f"eval/{name}") or 0) for name in ("episodes", "unscored"))
+            for line in (held_out[0], held_out[-1])
+        )
+        if first != last:  # a resumed run may change eval.episodes, and then its tasks are others
+            tasks += f" (the first evaluation had {first:.0f}, and cannot be compared)"
+            held_out = held_out[-1:]
         ends = held_out if len(held_out) == 1 else [held_out[0], held_out[-1]]
         shares = [f"{100 * line['eval/success']:.1f} %" for line in ends]
         return f"success in {tasks}: {' → '.join(shares)}{_interval(ends[-1])}"
     played = [line for line in log if line.get("success") is not None]
     return (
         f"success on training tasks in step {played[-1]['step']}: {100 * played[-1]['success']:.1f} %" if played else ""
+    )
+
+
+def only_critic(steps: int, warmup: int) -> str:
+    """Say that a run ended while only its critic was learning, so that its model is the one that it started from.
+
+    Args:
+        steps: steps of the whole run.
+        warmup: first steps, in which only the critic learns.
+    """
+    if steps > warmup:
+        return ""
+    return (
+        f"the policy has not learned: in the first {warmup} steps only the critic does (values.warmup); resume with "
+        "more steps"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -11,11 +12,12 @@ from typing import Any, Self, TypeVar
 import pydantic
 import torch
 
-from ...config import merge_defaults
+from ...config import Config, merge_defaults
 from ...envs.asked import refuse_missing_oracle
 from ...envs.registry import make
 from ...errors import UsageError
 from ...inference.nano import NanoConfig, build_model, build_tokenizer
+from ...logs import tell
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...tasks.rng import Rng
@@ -33,6 +35,11 @@ from .run import Run
 from .run_folder import DEMONSTRATIONS
 from .settings import TrainConfig
 from .training import Trainer
+
+LOG = logging.getLogger(__name__)
+
+PLAYING = ("count", "skills", "weights", "habits")
+"""Settings of demonstrations that are played."""
 
 NANO_TOKENS = 32
 """The longest action of a model that is built here, by default: the actions of laptop-sized games are short."""
@@ -91,6 +98,10 @@ async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> li
         UsageError: the environment has no oracle to play them, or no episode is left.
     """
     if wanted.store is not None:
+        if ignored := [*_set(wanted, PLAYING, "demonstrations."), *_set(config, ("levels", "max_tasks"))]:
+            verb = "has" if len(ignored) == 1 else "have"
+            what = "demonstrations.store is stored play, and all of it is read"
+            tell(LOG, "remark", f"{' and '.join(ignored)} {verb} no effect on the demonstrations: {what}")
         return filtered(stored(wanted.store, config.env, config.split), wanted)
     if any(wanted.skills):
         with closing(make(config.env, **config.episodes.env_kwargs)) as env:
@@ -105,6 +116,11 @@ async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> li
     async with EnvPool.of(config.env, isolation=options.isolation, env_kwargs=options.env_kwargs) as pool:
         played = await play(pool, sampler.draw(wanted.count), wanted, options, folder)
     return filtered(played, wanted)
+
+
+def _set(config: Config, names: Sequence[str], prefix: str = "") -> list[str]:
+    """Return those of the settings that differ from their defaults."""
+    return [f"{prefix}{name}" for name in names if getattr(config, name) != type(config).model_fields[name].default]
 
 
 def as_said(episodes: Sequence[Episode], wanted: DemonstrationConfig, run: Run) -> list[Episode]:

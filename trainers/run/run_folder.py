@@ -40,6 +40,7 @@ from ...rollouts.locks import take
 from ...rollouts.provenance import provenance
 from .checkpoint import Checkpoint, Checkpoints
 from .metrics import METRICS, read_metrics
+from .sources import changed, sources
 
 LOG = logging.getLogger(__name__)
 
@@ -213,10 +214,10 @@ class RunFolder:
         if algorithm != self.algorithm:
             raise CheckpointError(f"{self.path} holds a run of {algorithm!r}, not {self.algorithm!r}")
         known = _completed(known, type(config))
-        changed = differences(known, config.model_dump(mode="json"), may_change)
-        if changed:
+        others = differences(known, config.model_dump(mode="json"), may_change)
+        if others:
             raise CheckpointError(
-                f"{self.path} was run with other settings: {'; '.join(changed)}. Set them back, or start a new run"
+                f"{self.path} was run with other settings: {'; '.join(others)}. Set them back, or start a new run"
             )
         exported = [self.model, *(self.path / BEST).glob("step-*")]
         checkpoint = self.checkpoints.latest(exported) if self.checkpoints.any() else None
@@ -227,6 +228,10 @@ class RunFolder:
                 f"the run in {self.path} has been trained for {checkpoint.step} steps already, more than "
                 f"steps={config.steps}; ask for as many or more, or start a new run"
             )
+        now = sources(config.model_dump(mode="json"), self.algorithm)
+        done = checkpoint.step if checkpoint is not None else 0
+        if 0 < done < config.steps and (text := changed(data.get("sources"), now, done)):
+            tell(LOG, "remark", text)
         self._write(config, data.get("made"))
         return checkpoint
 
@@ -267,6 +272,7 @@ class RunFolder:
         settings = config.model_dump(mode="json")
         env = {"env": place_of(settings["env"])} if "env" in settings else {}  # pre-training has none
         data = {"algorithm": self.algorithm, **env, "config": settings, "made": started or made}
+        data |= {"sources": sources(settings, self.algorithm)}
         data |= {"resumed": made} if started else {}
         text = json.dumps(data, indent=1)
         partial = self.path / f".{CONFIG}"

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from turnwise.trainers.run.conclusion import LastSuccess, actions_cut, episodes_lost, nothing_learned, success_line
+from turnwise.trainers.run.conclusion import (
+    LastSuccess,
+    actions_cut,
+    episodes_lost,
+    nothing_learned,
+    only_critic,
+    success_line,
+)
 from turnwise.trainers.run.metrics import MetricsLog, StepProgress
 from turnwise.trainers.run.reports import Reports
 
@@ -27,6 +34,23 @@ def test_success_is_that_before_and_after() -> None:
     assert success_line([before], "dev") == "success in 50 dev episodes: 20.0 % (11.2 – 33.0, Wilson 95 %)"
     assert success_line([between], "dev") == "success on training tasks in step 3: 90.0 %"
     assert success_line([{"step": 1, "loss": 2.0}], "dev") == "", "behavior cloning without evaluations plays nothing"
+
+
+def test_a_run_within_the_warmup_of_its_critic_is_told() -> None:
+    assert only_critic(5, 5).startswith("the policy has not learned: in the first 5 steps only the critic does")
+    assert only_critic(6, 5) == ""
+
+
+def test_evaluations_of_other_tasks_are_not_compared() -> None:
+    """``--resume eval.episodes=10`` changes the tasks: a rise could be that of easier ones."""
+    before: dict[str, Any] = {"step": 0, "eval/success": 0.2, "eval/episodes": 49.0, "eval/unscored": 1.0}
+    after = {"step": 5, "eval/success": 0.9, "eval/episodes": 10.0, "eval/unscored": 0.0}
+    found = success_line([before, after], "dev")
+    assert found.startswith(
+        "success in 10 dev episodes (the first evaluation had 50, and cannot be compared): 90.0 % ("
+    )
+    same = {**after, "eval/episodes": 50.0}
+    assert "20.0 % → 90.0 %" in success_line([before, same], "dev"), "a lost episode does not change the tasks"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.config import Config
+from turnwise.envs.named import environment
 from turnwise.errors import CheckpointError, UsageError
 from turnwise.trainers.run.run_folder import RunFolder, differences
 from turnwise.trainers.run.settings import TrainConfig
+from turnwise.trainers.run.sources import changed, sources
 
 
 class Inner(Config):
@@ -106,6 +110,39 @@ def test_a_resumed_run_keeps_the_command_that_started_it(tmp_path: Path, monkeyp
         kept = json.loads((tmp_path / "r" / "config.json").read_text())
         assert kept["made"]["command"].endswith("train loop steps=1")
         assert kept["resumed"]["command"].endswith("train loop --resume")
+
+
+def test_changed_source_is_told_when_steps_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "my_rule.py").write_text("class Rule: ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "my_rule", importlib.import_module("my_rule"))
+    folder = RunFolder(tmp_path / "r", "my_rule:Rule")
+    with folder.lock():
+        folder.begin(Settings(steps=2))
+    folder.checkpoints.save(1, write_model=Path.mkdir, progress={}, tensors={})
+    folder.resume(Settings(steps=2), may_change=())
+    assert not caplog.messages, "the source is as it was"
+    (tmp_path / "my_rule.py").write_text("class Rule: bound = 2\n")
+    folder.resume(Settings(steps=2), may_change=())
+    (told,) = caplog.messages
+    assert told.startswith(
+        "the source of the algorithm my_rule:Rule has changed since this run was started: steps after 1"
+    )
+    folder.resume(Settings(steps=2), may_change=())
+    assert len(caplog.messages) == 1, "the new source is on record now"
+
+
+def test_the_source_of_an_environment_counts_unless_its_id_fixes_it(tmp_path: Path) -> None:
+    (tmp_path / "digested_env.py").write_text(
+        "import turnwise as tw\n\n\nclass Mine(tw.TurnEnv): ...\n\n\ntw.register('digested/Mine-v0', Mine)\n"
+    )
+    environment(str(tmp_path / "digested_env.py"))
+    assert list(sources({"env": "digested/Mine-v0"}, "loop")) == ["the environment digested/Mine-v0"]
+    assert sources({"env": "turnwise/Maze-v0"}, "loop") == {}
+    assert sources({"env": "openenv://host:8000"}, "loop") == {}
+    assert changed(None, {"the environment x": "1"}, 3) == "", "a run of an earlier version recorded none"
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
