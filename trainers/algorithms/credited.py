@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import pydantic
 import torch
@@ -23,15 +23,18 @@ from .named import is_outside, word_of
 class SizedRows(Rows):
     """Rows that refuse advantages of another number of episodes or turns; indexing would take the first of them."""
 
-    episodes: int
-    turns: int
+    episodes: ClassVar[int]
+    turns: ClassVar[int]
 
     @classmethod
     def of(cls, batch: Batch) -> SizedRows:
-        """Return the rows of a batch with the numbers of its episodes and turns."""
-        rows = cls(**batch.rows.columns())
-        rows.__dict__.update(episodes=len(batch.episodes), turns=int(batch.reward_U.numel()))
-        return rows
+        """Return the rows of a batch, of a class with the numbers of its episodes and turns: changed rows keep it."""
+        counts = {"episodes": len(batch.episodes), "turns": int(batch.reward_U.numel())}
+        kind: type[SizedRows] = type(cls.__name__, (cls,), counts)
+        return kind(**batch.rows.columns())
+
+    def __reduce__(self) -> tuple[type[Rows], tuple[Tensor, ...]]:
+        return Rows, tuple(self.columns().values())  # to other processes, which change no advantages
 
     def with_advantage(self, advantage_E: Any) -> Rows:
         return super().with_advantage(_numbers(advantage_E, "with_advantage", "episode", self.episodes, self.turns))

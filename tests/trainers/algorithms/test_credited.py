@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from turnwise.trainers.algorithms.rloo import RLOO
 from turnwise.trainers.learning.advantages import leave_one_out
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.objective import LossConfig
+from turnwise.trainers.learning.rows import Rows
 
 from .batches import batch
 
@@ -75,6 +77,15 @@ def test_credit_that_a_ratio_would_average_is_refused() -> None:
     text = refused(by_turn, loss=TRAJECTORY)
     assert "gives every token of a trajectory the mean credit of all" in text
     assert "Override the property credit_level with 'turn'" in text
+
+
+def test_rows_that_a_rule_has_changed_count_as_before_and_others_read_plain_ones() -> None:
+    def twice(given: Batch) -> Credit:
+        first = given.rows.with_advantage(given.return_E).with_weight(given.rows.weight)
+        assert type(pickle.loads(pickle.dumps(first))) is Rows, "another process has no such class"
+        return Credit(first.with_turn_advantage(given.return_E))
+
+    assert "one number for each turn, a tensor of shape [8]; got the shape [4]" in refused(twice)
 
 
 def test_a_critic_that_would_never_learn_is_refused() -> None:
