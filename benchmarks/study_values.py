@@ -17,7 +17,7 @@ VALUES = (
     "a run's steps. Where nearly all episodes of a step end alike, there is next to no variance to explain. Such a "
     "step can pull a mean far below 0, so the table has the median step. Runs before November 29 kept the mean alone. "
     "The targets of ArCHer's V are returns to go. Where a limit cuts an episode off, V of the last state is a part of "
-    "them."
+    "them. Targets depend on the discount, and so does this share: compare learners with one discount only."
 )
 """Text before the table."""
 MEDIAN, MEAN = "explained_median", "explained"
