@@ -79,7 +79,7 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
         )
     for row in rows:
         lines += [line + (" – |" if ranked else "") for line in _start_lines(study, row, dataset)]
-    return lines
+    return list(dict.fromkeys(lines))  # several starts are measured with one oracle
 
 
 def rank_cell(study: Study, row: Row) -> str:
