@@ -89,6 +89,15 @@ class PrefixRestarts(Config):
             )
         return tuple(found)
 
+    def read(self) -> None:
+        """Read the states before anything is played, so that a wrong store costs nothing.
+
+        Raises:
+            StoreError: there is no such store.
+            UsageError: it has no state to restart from.
+        """
+        len(self.prefixes)
+
     async def play(self, paths: Paths, size: int) -> list[Episode]:
         """Play all episodes of a group, from a reset or from one state.
 

@@ -18,6 +18,7 @@ import torch
 
 from ..config import merge_defaults
 from ..rollouts.branching import refuse_unforkable
+from ..rollouts.branching_restart import PrefixRestarts
 from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.credited import credited
@@ -200,6 +201,8 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
 
     async def begin(self) -> None:
         config, run = self.config, self.run
+        if isinstance(config.branching, PrefixRestarts):
+            config.branching.read()
         if config.branching is not None:
             options = config.episodes.options(seed=config.seed)
             await refuse_unforkable(run.pool, run.sampler.peek(1)[0], options)

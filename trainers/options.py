@@ -268,7 +268,8 @@ def located(name: str) -> Path:
     if shipped.is_file():
         return shipped
     known = sorted(file.stem for file in SHIPPED.glob("*.toml"))
-    near = difflib.get_close_matches(path.stem, known, n=3)
+    own = path / "config.json"
+    near = [str(own)] if own.is_file() else difflib.get_close_matches(path.stem, known, n=3)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise ConfigError(
         f"there is no configuration {name!r}: name a TOML file, or one of the {len(known)} configurations in {SHIPPED}"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import turnwise as tw
-from turnwise.errors import ContractError
+from turnwise.errors import ContractError, TurnwiseError
 from turnwise.rollouts.branching_entropy import EntropyBranching
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.trainers import on_policy
@@ -93,6 +93,16 @@ def test_a_resumed_run_is_bitwise_the_same(tmp_path: Path, cloned: Path, name: s
     assert all((line.get("cost/branches", 0) > 0) == (name == "arpo") for line in lines)
     assert all((line.get("cost/lookaheads", 0) > 0) == (name == "vine-ppo") for line in lines)
     assert all(line["updates"] > 0 for line in lines)
+
+
+@pytest.mark.parametrize(("store", "choice"), [("missing", "uniform"), ("demonstrations", "varied")])
+def test_a_store_without_states_is_refused_before_anything_is_played(
+    tmp_path: Path, cloned: Path, store: str, choice: str
+) -> None:
+    restart = {"strategy": "restart", "store": str(cloned / store), "choice": choice, "share": 0.001}
+    with pytest.raises(TurnwiseError, match=r"missing|has no state to restart from"):
+        on_policy.train(running(tmp_path / "run", cloned / "model", "grpo", branching=restart, group_size=2))
+    assert not list(read_metrics(tmp_path / "run" / "metrics.jsonl")), "not even an evaluation"
 
 
 @pytest.mark.slow

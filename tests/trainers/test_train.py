@@ -51,6 +51,10 @@ def test_wrong_words_are_refused_before_anything_is_written(tmp_path: Path) -> N
         tw.train("bc", "turnwise/MazeFO-v0", out=out, lr=1)
     with pytest.raises(ConfigError, match="there is no configuration 'bc-mase'"):
         tw.train("bc", config="bc-mase", out=out)
+    (tmp_path / "run0").mkdir()
+    (tmp_path / "run0" / "config.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"did you mean '.*run0/config\.json'"):
+        tw.train("bc", config=str(tmp_path / "run0"), out=out)
     with pytest.raises(UsageError, match="set these in CloningConfig"):
         tw.train(cloning(out), steps=1)  # type: ignore[call-overload]
     assert not out.exists()
