@@ -43,11 +43,15 @@ class Running(Forgetful):
     def load_state_dict(self, state):
         self._mean = state["mean"]
 
+class Nameless(Algorithm):
+    def credit(self, batch, values):
+        return Credit(batch.rows)
+
 class Unsaved(Running):
     def state_dict(self):
         return {"mean": [object()]}
 """
-"""Rules with a running baseline: without, with, and with a useless way to save it."""
+"""Rules with a running baseline: without, with, and with a useless way to save it; and one without a name."""
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "algorithms.md"
 
 
@@ -94,6 +98,12 @@ def test_word_file_and_object_mean_the_same_run(tmp_path: Path) -> None:
             "Forgetful keeps _mean between steps, which no checkpoint would hold",
         ),
         ("clipped_return:Other", [], "clipped_return has no 'Other'"),
+        (
+            "clipped_return:Algorithm",
+            [],
+            "clipped_return:Algorithm lacks credit; write def credit(self, batch, values)",
+        ),
+        ("running:Nameless", [], "running:Nameless lacks a name; write name: str"),
         ("clipped_return:Credit", [], "clipped_return:Credit must be a subclass of turnwise.trainers.Algorithm"),
         (WORD, ["algorithm.bond=2"], "ClippedReturn has no setting 'bond'; its settings: bound"),
         (WORD, ["algorithm.bound=high"], "bound"),

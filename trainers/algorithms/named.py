@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,11 +57,17 @@ def own_algorithm(word: str) -> type[Algorithm]:
     """Import an algorithm that is not one of Turnwise.
 
     Raises:
-        UsageError: there is no such class, or it is not a subclass of ``Algorithm``.
+        UsageError: there is no such class, it is not a subclass of ``Algorithm``, or it lacks what each of them has.
     """
     found = imported(word)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise UsageError(f"{word} must be a subclass of turnwise.trainers.Algorithm; got {found!r:.80}")
+    if inspect.isabstract(found):
+        raise UsageError(
+            f"{word} lacks {' and '.join(sorted(found.__abstractmethods__))}; write def credit(self, batch, values)"
+        )
+    if found.model_fields["name"].is_required():
+        raise UsageError(f"{word} lacks a name; write name: str = 'my-rule' in the class")
     return found
 
 
