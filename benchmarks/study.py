@@ -268,11 +268,14 @@ def write_reports(names: Sequence[str], results: Path, docs: Path) -> None:
     """Write the pages of these studies, and of several together; without names, of all that have lines.
 
     Raises:
-        UsageError: the lines of a named study were made by another version of it. Without names, its page stays.
+        UsageError: a named study has no lines, or its lines were made by another version of it. Without names, its page
+            stays.
     """
     chosen = names or [path.parent.name for path in sorted(results.glob(f"*/{LINES}"))]
     for name in chosen:
-        folder = results / name
+        folder = results / Path(name).stem
+        if not (folder / LINES).exists():
+            raise UsageError(f"there are no results of {name} in {folder}: run the study first")
         try:
             write_report(load_study(name), folder, read_results(folder / LINES), docs)
         except UsageError as error:
@@ -280,7 +283,7 @@ def write_reports(names: Sequence[str], results: Path, docs: Path) -> None:
                 raise
             say(f"{name}: not written; {error}")
             continue
-        say(f"{name}: {docs / PAGES / f'{name}.md'}")
+        say(f"{name}: {docs / PAGES / f'{folder.name}.md'}")
     if any(name in STUDIES for name in chosen):
         write_together(results, docs)
 
@@ -304,7 +307,7 @@ def say(text: str) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", help="a file of benchmarks/studies without .toml, or: report")
+    parser.add_argument("study", help="a file of benchmarks/studies without .toml, a path of another one, or: report")
     parser.add_argument("studies", nargs="*", help="after report: which studies (all that have results)")
     parser.add_argument("--learners", help="with commas; all when omitted")
     parser.add_argument("--seeds", type=seed_range, default=range(10), help="N: seeds 0 … N−1; A:B: seeds A … B−1")

@@ -266,7 +266,7 @@ def write_report(study: Study, folder: Path, results: Sequence[Mapping[str, Any]
     lines += _part(explained_table(rows), VALUES)
     lines += _part(clip_table(rows), CLIPS)
     curves = {row.name: [trace for trace in row.traces if trace] for row in rows}
-    page.parent.mkdir(exist_ok=True)
+    page.parent.mkdir(parents=True, exist_ok=True)
     if draw(study.title, curves, page.with_suffix(".png")):
         lines += ["", f"![Return against environment episodes, {study.title}]({name}.png)"]
     place(page, study.title, "\n".join(lines))

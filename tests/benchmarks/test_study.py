@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import json
 import math
+import re
 import shutil
 import statistics
 import sys
@@ -326,9 +327,14 @@ def test_learners_in_different_units_are_compared_by_their_success() -> None:
     assert rows.trace_of(run, load_study("partial-code").curve) == [(0, 0.1), (8, 0.5)]
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any, name: str) -> None:
-    study = load_study(name)
+@pytest.mark.parametrize("name", [*STUDIES, "docs/studies.md"])
+def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any, tmp_path: Path, name: str) -> None:
+    file = BENCHMARKS / "studies" / f"{name}.toml"
+    if name.startswith("docs"):
+        file = tmp_path / "mine.toml"
+        (text,) = re.findall(r"```toml.*?\n(.*?)```", (BENCHMARKS.parent / name).read_text(), re.DOTALL)
+        file.write_text(f"# of the page\n{text}")
+    study = load_study(str(file))
     assert {*study.against, *study.also, *chain(*study.pairs)} <= {one.name for one in study.learner}
     assert len({learner.swept for learner in study.learner} - {None}) <= 1, "what is swept is the same for all"
     *others, last = (study[one].swept for one in study.against)
@@ -354,7 +360,7 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
         if value is not None:
             assert config.optimizer.lr == value
         assert callable(module.main)
-    assert (BENCHMARKS / "studies" / f"{name}.toml").read_text().startswith("# ")
+    assert file.read_text().startswith("# ")
 
 
 def test_a_part_of_the_seeds_is_those_that_all_of_them_have(plan: Any, small: Path) -> None:
@@ -495,7 +501,6 @@ def test_an_error_of_the_harness_stops_every_run(plan: Any, small: Path, tmp_pat
 def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = importlib.import_module("study")
     out, kept, docs = tmp_path / "out", tmp_path / "kept", tmp_path / "docs"
-    docs.mkdir()
     small.write_text(SMALL.replace("[1e-3, 3e-3], seeds = 2", "[1e-3], seeds = 1"))
     places, file = ["--out", str(out), "--results", str(kept)], kept / "small" / "results.jsonl"
     assert study.main([str(small), "--learners", "bc", "--seeds", "1", *places]) == 0
@@ -540,8 +545,10 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     assert study.main([str(small), "--learners", "bc", "--seeds", "2", *places]) == 0
     again = [json.loads(line) for line in file.read_text().splitlines()][len(lines) :]
     assert sorted((line["learner"], line["seed"]) for line in again) == [("bc", 0), ("bc", 1)]
-    report = importlib.import_module("study_report")
-    report.write_report(study.load_study(str(small)), kept / "small", study.read_results(file), docs)
+    report, told = importlib.import_module("study_report"), ["report", str(small), "--docs", str(docs), "--results"]
+    assert study.main([*told, str(tmp_path / "nowhere")]) == 2
+    assert "run the study first" in capsys.readouterr().err
+    assert study.main([*told, str(kept)]) == 0
     page = docs / "results" / "small.md"
     text = page.read_text()
     assert "| bc | – | 2 |" in text
