@@ -35,6 +35,8 @@ class ValueReplay:
             rows: rows of a step, with weights. Rows without any weight are not kept.
             target_T: targets, ``[T]``.
         """
+        if not self._kept.maxlen:
+            return rows, target_T
         joined = {name: [column] for name, column in rows.columns().items()}
         targets, first = [target_T], int(rows.row.max()) + 1
         for kept in self._kept:
@@ -59,6 +61,6 @@ class ValueReplay:
 
 def _columns(rows: Rows, target_T: Tensor) -> dict[str, Tensor]:
     """Return what is kept of a step: the rows with a token to learn from."""
-    heard_T = torch.isin(rows.row, rows.row[rows.mask & (rows.weight != 0)])
+    used_T = torch.isin(rows.row, rows.row[rows.mask & (rows.weight != 0)])
     columns = rows.columns()
-    return {name: columns[name][heard_T] for name in KEPT} | {"target": target_T[heard_T]}
+    return {name: columns[name][used_T] for name in KEPT} | {"target": target_T[used_T]}

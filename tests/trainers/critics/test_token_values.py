@@ -269,46 +269,46 @@ def even(rows: Rows) -> Rows:
     return rows.with_weight(rows.mask.float())
 
 
-def test_kept_steps_are_learned_from_as_if_they_were_of_this_one(policy: Any, tokenizer: Any) -> None:
+def test_a_fit_with_kept_steps_equals_a_fit_on_all_rows(policy: Any, tokenizer: Any) -> None:
     first, second = even(rows_of(*TALKS[:2])), even(rows_of(TALKS[2]))
     both = even(rows_of(TALKS[2], *TALKS[:2]))
     one_T, two_T = torch.arange(float(len(first))), torch.arange(float(len(second))) - 9
     settings = {"scale": "none", "minibatches": 2, "lr": 0.01}
-    again, anew = critic(policy, tokenizer, **settings, replay=1), critic(policy, tokenizer, **settings)
-    for values in (again, anew):
+    replayed, direct = critic(policy, tokenizer, **settings, replay=1), critic(policy, tokenizer, **settings)
+    for values in (replayed, direct):
         values.fit(first, one_T)
-    kept, whole = again.fit(second, two_T), anew.fit(both, torch.cat([two_T, one_T]))
-    assert torch.equal(again.values(both), anew.values(both))
+    kept, whole = replayed.fit(second, two_T), direct.fit(both, torch.cat([two_T, one_T]))
+    assert torch.equal(replayed.values(both), direct.values(both))
     assert kept["value_loss"] == whole["value_loss"]
-    assert kept["value_target"] == pytest.approx(float(two_T[second.mask].mean())), "what is logged is of the new rows"
+    assert kept["value_target"] == pytest.approx(float(two_T[second.mask].mean())), "metrics describe the new rows"
 
 
-def test_the_oldest_step_is_forgotten_and_silent_rows_are_not_kept() -> None:
-    heard = even(rows_of(*TALKS))
-    heard = heard.with_weight(torch.where(heard.episode == 1, 0.0, heard.weight))
+def test_a_replay_drops_the_oldest_step_and_keeps_no_row_without_weight() -> None:
+    weighted = even(rows_of(*TALKS))
+    weighted = weighted.with_weight(torch.where(weighted.episode == 1, 0.0, weighted.weight))
     replay = ValueReplay(2)
     for target in (1.0, 2.0, 3.0):
-        replay.joined(heard, torch.full((len(heard),), target))
+        replay.joined(weighted, torch.full((len(weighted),), target))
     joined, target_T = replay.joined(rows_of(TALKS[0]), torch.full((6,), 4.0))
     numbers = [sorted(set(joined.row[target_T == target].tolist())) for target in (4, 3, 2, 1)]
     assert list(map(len, numbers)) == [1, 2, 2, 0]
-    assert len(set().union(*numbers)) == 5, "no two rows share an index"
-    assert joined.ids[target_T == 3].tolist() == heard.ids[heard.episode != 1].tolist()
+    assert len(set().union(*numbers)) == 5, "every row has its own index"
+    assert joined.ids[target_T == 3].tolist() == weighted.ids[weighted.episode != 1].tolist()
 
 
-def test_it_goes_on_with_what_it_has_kept(policy: Any, tokenizer: Any, tmp_path: Path) -> None:
+def test_it_resumes_with_its_replay(policy: Any, tokenizer: Any, tmp_path: Path) -> None:
     rows, target_T = rows_of(*TALKS), torch.arange(17.0)
     whole = critic(policy, tokenizer, replay=3)
     taught(whole, rows, target_T, times=2)
     torch.save(whole.state_dict(), tmp_path / "state.pt")
     state = torch.load(tmp_path / "state.pt", weights_only=True)
-    resumed, forgetful = (critic(policy, tokenizer, replay=3) for _ in range(2))
+    resumed, without = (critic(policy, tokenizer, replay=3) for _ in range(2))
     resumed.load_state_dict(state)
-    forgetful.load_state_dict({name: each for name, each in state.items() if name != "replay"})  # as release 0.1 wrote
-    for values in (whole, resumed, forgetful):
+    without.load_state_dict({name: each for name, each in state.items() if name != "replay"})  # as release 0.1 wrote
+    for values in (whole, resumed, without):
         taught(values, rows, -target_T)
     assert torch.equal(whole.values(rows), resumed.values(rows))
-    assert not torch.equal(whole.values(rows), forgetful.values(rows))
+    assert not torch.equal(whole.values(rows), without.values(rows))
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
