@@ -22,7 +22,7 @@ import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -188,7 +188,7 @@ class RunFolder:
         """
         if self.checkpoints.any() or (self.metrics.exists() and self.metrics.stat().st_size):
             raise UsageError(f"{self.path} holds a run already: continue it with --resume, or choose another --out")
-        self._write(config)
+        self._write(config, sources(config.model_dump(mode="json"), self.algorithm))
 
     def resume(self, config: ResumableConfig, *, may_change: Collection[str]) -> Checkpoint | None:
         """Continue the run in this folder: return its newest complete checkpoint, or ``None`` before its first.
@@ -232,7 +232,7 @@ class RunFolder:
         done = checkpoint.step if checkpoint is not None else 0
         if 0 < done < config.steps and (text := changed(data.get("sources"), now, done)):
             tell(LOG, "remark", text)
-        self._write(config, data.get("made"))
+        self._write(config, now, data.get("made"))
         return checkpoint
 
     def entered(self, config: ResumableConfig, *, may_change: Collection[str]) -> Checkpoint | None:
@@ -266,13 +266,14 @@ class RunFolder:
                 f"{self.checkpoints.folder}: restore them, or start a new run with another --out"
             )
 
-    def _write(self, config: Config | ResumableConfig, started: dict[str, Any] | None = None) -> None:
+    def _write(
+        self, config: Config | ResumableConfig, digests: Mapping[str, str], started: dict[str, Any] | None = None
+    ) -> None:
         """Write the settings, and the command and versions that started the run, beside those that resumed it last."""
         made = {name: value for name, value in asdict(provenance({})).items() if name != "settings"}
         settings = config.model_dump(mode="json")
         env = {"env": place_of(settings["env"])} if "env" in settings else {}  # pre-training has none
-        data = {"algorithm": self.algorithm, **env, "config": settings, "made": started or made}
-        data |= {"sources": sources(settings, self.algorithm)}
+        data = {"algorithm": self.algorithm, **env, "config": settings, "made": started or made, "sources": digests}
         data |= {"resumed": made} if started else {}
         text = json.dumps(data, indent=1)
         partial = self.path / f".{CONFIG}"
