@@ -32,13 +32,14 @@ import study_plan as plan
 from study_clones import CLONE, WEIGHTS, weights_digest
 from study_config import REPORT, Study, load_study
 from study_data import play
+from study_episodes import played_of
 from study_plan import Job
 from study_processes import INTERRUPTED, RunProcess
 from study_ranks import learned, ranks_of
 from study_report import PAGES, write_report
 from study_rows import clipping_of, job_of, read_results, trace_of
 from study_start import Start
-from study_together import STUDIES, write_together
+from study_together import GROUPS, write_together
 from study_values import explained_of
 
 import turnwise
@@ -206,7 +207,7 @@ class Harness:
             clipped = clipping_of(run)
             line["episodes"] = sum(float(record.get("episodes") or 0) for record in run.records)
             line |= {"curve": trace_of(run, self.study.curve), "clipped": clipped and asdict(clipped)}
-            line |= explained_of(run) | self.clones(job)
+            line |= explained_of(run) | played_of(run) | self.clones(job)
             if ranks := ranks_of(run):
                 line["ranks"] = [asdict(rank) for rank in ranks]
         else:
@@ -284,7 +285,8 @@ def write_reports(names: Sequence[str], results: Path, docs: Path) -> None:
             say(f"{name}: not written; {error}")
             continue
         say(f"{name}: {docs / PAGES / f'{folder.name}.md'}")
-    if any(name in STUDIES for name in chosen):
+    needed = [name for names in GROUPS for name in names]
+    if any(name in needed for name in chosen) and all((results / name / LINES).exists() for name in needed):
         write_together(results, docs)
 
 

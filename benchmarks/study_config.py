@@ -174,6 +174,11 @@ class Study(Config):
     """Further learners that those of ``against`` are compared with, in the place of its last one."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Further ratios of episodes: two learners each, the first divided by the second."""
+    drawn: tuple[str, ...] = ()
+    """Learners in the image of curves (default: all); more than six are hard to tell apart."""
+    together: dict[str, str] = pydantic.Field(default_factory=dict)
+    """Names of learners in the tables of several tasks, and those that they have in this study; equal ones can be left
+    out."""
     rank: RankConfig | None = None
     """Measurements of ArCHer's critics along their runs; none, if they are not measured."""
     sweep: SweepConfig | None = None
@@ -256,6 +261,8 @@ def load_study(name: str) -> Study:
     for learner in study.learner:
         for other in (learner.like, learner.after, learner.teacher):
             study[other or learner.name]
+    for name in (*study.drawn, *study.together.values()):
+        study[name]
     return study
 
 

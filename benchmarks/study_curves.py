@@ -1,4 +1,4 @@
-"""The image of a study: mean learning curves with their range over seeds."""
+"""The images of studies: learning curves with their range over seeds, and profiles of scores over tasks."""
 
 from __future__ import annotations
 
@@ -43,3 +43,28 @@ def draw(title: str, curves: Mapping[str, Sequence[Trace]], path: Path) -> bool:
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, metadata={"Software": None})
     return True
+
+
+def draw_profiles(title: str, scores: Mapping[str, Sequence[Sequence[float]]], path: Path) -> None:
+    """Draw which share of a learner's runs ends at a score or above, for all scores from 50 to 100.
+
+    The performance profiles of Agarwal et al. (arXiv 2108.13264, section 4.2): a share is the mean over tasks of the
+    share of a task's seeds.
+
+    Args:
+        title: title of the image.
+        scores: of each learner, the normalized scores by task.
+        path: file of the image.
+    """
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=130)
+    axes = figure.subplots()
+    marks = np.linspace(50, 100, 201)
+    for n, (name, tasks) in enumerate(scores.items()):
+        shares = np.mean([[np.mean(np.asarray(task) >= mark) for mark in marks] for task in tasks], axis=0)
+        axes.plot(marks, shares, label=name, color=f"C{n % 10}", linestyle=("-", "--", ":")[n // 10])
+    axes.set_xlabel("normalized score")
+    axes.set_ylabel("share of runs at the score or above")
+    axes.set_title(title)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+    figure.savefig(path, metadata={"Software": None})

@@ -10,6 +10,13 @@ from study_config import Study
 from study_rows import Row
 from study_statistics import Reach, censored, median_reach, over_seeds, paired_ratio, reach, spread, value_at
 
+from turnwise.evals.curves import Run
+
+PLAYED = (
+    "What a run plays, in the mean: turns count those of all episodes and of rollouts from their states, and a shared "
+    "turn once. Tokens are those sampled in these turns."
+)
+"""Text before the table of turns."""
 EQUAL = 1.05
 """Ratio of episode budgets up to which they count as equal."""
 
@@ -39,6 +46,23 @@ def budget_table(study: Study, rows: Sequence[Row]) -> list[str]:
                 after = f"{statistics.fmean(episodes for episodes, _ in found):,.0f}"
             lines.append(f"| {row.name} | {budgets[row.name]:,.0f} | {cell} | {after} |")
     return lines
+
+
+def played_of(run: Run) -> dict[str, float]:
+    """Return the turns and the sampled tokens of all that a run has played, by key of a line."""
+    names = {"played_turns": "cost/steps", "played_tokens": "cost/sampled"}
+    return {key: sum(float(record.get(name) or 0) for record in run.records) for key, name in names.items()}
+
+
+def played_table(rows: Sequence[Row]) -> list[str]:
+    """Turns and tokens of the online learners whose lines all have them."""
+    lines = ["| learner | episodes | turns | sampled tokens |", "|---|---|---|---|"]
+    for row in rows:
+        if online(row) and all("played_turns" in line for line in row.lines):
+            keys = ("episodes", "played_turns", "played_tokens")
+            means = [f"{statistics.fmean(line[key] for line in row.lines):,.0f}" for key in keys]
+            lines.append(f"| {row.name} | {' | '.join(means)} |")
+    return lines if len(lines) > 2 else []
 
 
 def online(row: Row) -> bool:

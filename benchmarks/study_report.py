@@ -12,7 +12,7 @@ import study_plan as plan
 from study_clones import APART, apart_list
 from study_config import Study
 from study_curves import draw
-from study_episodes import budget_table, reach_table
+from study_episodes import PLAYED, budget_table, played_table, reach_table
 from study_plan import Job
 from study_ranks import mean_error, mean_rank
 from study_reading import LINES, READING, reading_table
@@ -265,7 +265,9 @@ def write_report(study: Study, folder: Path, results: Sequence[Mapping[str, Any]
     lines += _part(rank_table(study, rows), RANKS)
     lines += _part(explained_table(rows), VALUES)
     lines += _part(clip_table(rows), CLIPS)
-    curves = {row.name: [trace for trace in row.traces if trace] for row in rows}
+    lines += _part(played_table(rows), PLAYED)
+    drawn = [row for row in rows if row.name in study.drawn or not study.drawn]
+    curves = {row.name: [trace for trace in row.traces if trace] for row in drawn}
     page.parent.mkdir(parents=True, exist_ok=True)
     if draw(study.title, curves, page.with_suffix(".png")):
         lines += ["", f"![Return against environment episodes, {study.title}]({name}.png)"]

@@ -400,13 +400,23 @@ def test_unknown_studies_and_learners_are_told(small: Path) -> None:
 
 def test_learners_that_all_three_tasks_have_are_put_together(tmp_path: Path) -> None:
     together = importlib.import_module("study_together")
-    tables = [together.table_of(name, BENCHMARKS / "results" / name) for name in together.STUDIES]
+    best, earlier = ([together.table_of(name, BENCHMARKS / "results" / name) for name in g] for g in together.GROUPS)
     together.write_together(BENCHMARKS / "results", tmp_path)
-    text = (tmp_path / "results" / "together.md").read_text()
+    page = tmp_path / "results" / "together.md"
+    assert page.with_suffix(".png").stat().st_size > 1000
+    first, text = re.split(r"\n!\[.*\n", page.read_text())
+    maze = best[0][2]
+    assert maze["loop"].name == "loop-constant", "its name in the tables of several tasks"
+    assert "loop-constant" not in maze
+    for name in ("loop", "archer"):
+        scores = together.scores_of(best, name)
+        middle = statistics.fmean(statistics.fmean(sorted(found)[2:8]) for found in scores.values())
+        assert f"| {name} | 10 + 10 + 10 | {middle:.1f} (" in first
+    assert "measured after" not in first, "all play 240 episodes"
     for name in ("bc", "ppo", "loop"):
         (line,) = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
         ends = [
-            [study.normalized(one["return"], dataset) for one in rows[name].lines] for study, dataset, rows in tables
+            [study.normalized(one["return"], dataset) for one in rows[name].lines] for study, dataset, rows in earlier
         ]
         middle = statistics.fmean(statistics.fmean(sorted(scores)[2:8]) for scores in ends)
         assert f"| {middle:.1f} (" in line, "the middle half of ten seeds, of each task alike"
@@ -415,11 +425,35 @@ def test_learners_that_all_three_tasks_have_are_put_together(tmp_path: Path) -> 
     assert "| archer-demos |" not in text, "it has four seeds on the house"
     (loop,) = [line for line in text.splitlines() if line.startswith("| loop |")]
     assert "| 204 | 600 |" in loop, "measured after 188, 212 and 212 episodes, which is not 240"
-    rows = tables[0][2]
+    rows = earlier[0][2]
     rows["loop"] = dataclasses.replace(rows["loop"], failed=2)
-    line = together._line(tables, "loop", 240.0)
+    line = together._line(earlier, "loop", 240.0, early=True)
     assert "| 10 + 10 + 10 (2 failed) |" in line
     assert "| 94% (80% … 98%) |" in line, "30 of 32 runs end at 75 or more"
+
+
+def test_turns_of_rollouts_are_counted_and_shown_where_all_lines_have_them(tmp_path: Path) -> None:
+    episodes, rows = (importlib.import_module(name) for name in ("study_episodes", "study_rows"))
+    lines = [{"step": n, "cost/steps": 40.0, "cost/sampled": 90.0} for n in (1, 2)] + [{"step": 2, "eval/return": 1.0}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = episodes.played_of(read_run(tmp_path))
+    assert found == {"played_turns": 80.0, "played_tokens": 180.0}
+
+    def table_of(*lines: dict[str, float]) -> list[str]:
+        traces = ((0.0, 0.1), (10.0, 0.2))
+        row = rows.Row("vine-ppo", None, lines, (traces,) * 2, (None,) * 2, ((),) * 2, 0)
+        table: list[str] = episodes.played_table([row])
+        return table
+
+    other = {"played_turns": 120.0, "played_tokens": 180.0, "episodes": 10.0}
+    assert table_of(found | {"episodes": 10.0}, other)[-1] == "| vine-ppo | 10 | 100 | 180 |"
+    assert table_of({"episodes": 10.0}, other) == []
+
+
+def test_a_learner_to_draw_must_exist(small: Path) -> None:
+    small.write_text(SMALL.replace("\n[shared]", 'drawn = ["bc", "quick"]\n[shared]'))
+    with pytest.raises(UsageError, match="no learner 'quick'; there are bc, fast, turns"):
+        load_study(str(small))
 
 
 def test_what_was_clipped_is_a_mean_over_steps_and_missing_without_ratios(tmp_path: Path) -> None:
