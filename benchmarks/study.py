@@ -38,6 +38,7 @@ from study_processes import INTERRUPTED, RunProcess
 from study_ranks import learned, ranks_of
 from study_report import PAGES, write_report
 from study_rows import clipping_of, job_of, read_results, trace_of
+from study_sequential import seeds_needed
 from study_start import Start
 from study_together import GROUPS, write_together
 from study_values import explained_of
@@ -108,7 +109,7 @@ class Harness:
         try:
             while True:
                 busy = {running.job for running in self.running}
-                waiting = [j for j in plan.ready(self.study, learners, seeds, self.outcomes) if j not in busy]
+                waiting = [job for job in self.ready(learners, seeds) if job not in busy]
                 for job in waiting[: self.jobs - len(self.running)]:
                     self.start(job)
                 if not self.running:
@@ -117,6 +118,15 @@ class Harness:
         except BaseException:  # otherwise this process would wait for the runs at its exit
             self.stop()
             raise
+
+    def ready(self, learners: Sequence[str], seeds: Sequence[int]) -> list[Job]:
+        """Return the runs that can start now; of learners whose comparisons are decided, no further seeds."""
+        found: dict[Job, None] = {}
+        for name in learners:
+            needed = seeds_needed(self.study, name, self.outcomes)
+            own = [seed for seed in seeds if needed is None or seed < needed]
+            found |= dict.fromkeys(plan.ready(self.study, [name], own, self.outcomes))
+        return list(found)
 
     def refuse_unfair(self, job: Job) -> None:
         """Refuse to train from a clone that cannot show a difference between learners.
@@ -325,6 +335,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             write_reports(words.studies, words.results, words.docs)
             return 0
         study = load_study(words.study)
+        if study.sequential and words.seeds.start:
+            raise UsageError(f"the comparisons of {words.study} are decided with all seeds: leave out --seeds A:B")
         learners = words.learners.split(",") if words.learners else [one.name for one in study.learner]
         name = Path(words.study).stem
         harness = Harness(study, words.out / name, words.results / name, jobs=words.jobs, retry=words.retry)

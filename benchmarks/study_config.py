@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -100,6 +101,24 @@ class SweepConfig(Config):
     """Seeds per rate."""
 
 
+class SequentialConfig(Config):
+    """Comparisons that stop when they are decided (``study_sequential.py``): their learners run no seeds beyond it."""
+
+    pairs: list[tuple[str, str]] = pydantic.Field(min_length=1)
+    """Learners that are compared by their returns, paired by seed."""
+    looks: list[int] = pydantic.Field(default=[5, 10, 15, 20], min_length=1)
+    """Numbers of seeds after which it is seen whether a comparison is decided; the last one ends it. Five seeds are
+    too few for a decision, unless ``alpha`` is large."""
+    alpha: float = pydantic.Field(default=0.05, gt=0, lt=1)
+    """Probability that any of the comparisons is decided where its learners are alike; each pair has an equal part."""
+
+    @pydantic.model_validator(mode="after")
+    def _rising(self) -> Self:
+        if self.looks != sorted(set(self.looks)) or self.looks[0] < 1:
+            raise ValueError(f"looks = {self.looks} are numbers of seeds in rising order, from 1 on")
+        return self
+
+
 class StartConfig(Config):
     """When learners may start from a clone; ``study_start.py`` measures it."""
 
@@ -179,6 +198,8 @@ class Study(Config):
     together: dict[str, str] = pydantic.Field(default_factory=dict)
     """Names of learners in the tables of several tasks, and those that they have in this study; equal ones can be left
     out."""
+    sequential: SequentialConfig | None = None
+    """Comparisons that stop when they are decided; none, where all learners run all seeds."""
     rank: RankConfig | None = None
     """Measurements of ArCHer's critics along their runs; none, if they are not measured."""
     sweep: SweepConfig | None = None
@@ -261,7 +282,8 @@ def load_study(name: str) -> Study:
     for learner in study.learner:
         for other in (learner.like, learner.after, learner.teacher):
             study[other or learner.name]
-    for name in (*study.drawn, *study.together.values()):
+    compared = chain.from_iterable(study.sequential.pairs) if study.sequential else ()
+    for name in (*study.drawn, *study.together.values(), *compared):
         study[name]
     return study
 

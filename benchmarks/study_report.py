@@ -16,7 +16,8 @@ from study_episodes import PLAYED, budget_table, played_table, reach_table
 from study_plan import Job
 from study_ranks import mean_error, mean_rank
 from study_reading import LINES, READING, reading_table
-from study_rows import Row, read_lines, table_rows
+from study_rows import Row, job_of, read_lines, table_rows
+from study_sequential import SEQUENTIAL, decision_table
 from study_statistics import FEWEST_SEEDS, improvement, over_seeds, spread
 from study_values import VALUES, explained_table
 
@@ -256,6 +257,7 @@ def write_report(study: Study, folder: Path, results: Sequence[Mapping[str, Any]
     lines += _part(reading_table(rows, read_lines(folder / LINES)), READING)
     lines += _part(budget_table(study, rows))
     lines += _part(improvement_line(study, rows).splitlines())
+    lines += _part(decision_table(study, {job_of(one): one["return"] for one in current}), SEQUENTIAL)
     if study.sweep is not None:
         seeds = f"{plan.SWEEP_SEED} … {plan.SWEEP_SEED + study.sweep.seeds - 1}"
         intro = f"Mean return on the sweep's own seeds ({seeds}), the chosen rate in bold:"

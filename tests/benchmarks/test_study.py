@@ -332,10 +332,13 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
     file = BENCHMARKS / "studies" / f"{name}.toml"
     if name.startswith("docs"):
         file = tmp_path / "mine.toml"
-        (text,) = re.findall(r"```toml.*?\n(.*?)```", (BENCHMARKS.parent / name).read_text(), re.DOTALL)
-        file.write_text(f"# of the page\n{text}")
+        text, *further = re.findall(r"```toml.*?\n(.*?)```", (BENCHMARKS.parent / name).read_text(), re.DOTALL)
+        file.write_text("\n".join(["# of the page", text, *further]))
     study = load_study(str(file))
-    assert {*study.against, *study.also, *chain(*study.pairs)} <= {one.name for one in study.learner}
+    sequential = study.sequential.pairs if study.sequential else ()
+    assert {*study.against, *study.also, *chain(*study.pairs), *chain(*sequential)} <= {
+        one.name for one in study.learner
+    }
     assert len({learner.swept for learner in study.learner} - {None}) <= 1, "what is swept is the same for all"
     *others, last = (study[one].swept for one in study.against)
     assert len({*others}) == 1, "those that the last one is compared with are all swept, or none"
