@@ -53,7 +53,7 @@ def draw_profiles(title: str, scores: Mapping[str, Sequence[Sequence[float]]], p
 
     Args:
         title: title of the image.
-        scores: of each learner, the normalized scores by task.
+        scores: normalized scores of each learner, by task.
         path: file of the image.
     """
     figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=130)

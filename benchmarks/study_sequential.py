@@ -56,7 +56,7 @@ def crossed(differences: tuple[float, ...], looks: tuple[int, ...], last: int, a
     permutes unpaired runs; here a pair starts from one clone.
 
     Args:
-        differences: of the seeds so far, in order; their number is the newest look.
+        differences: one per seed so far, in order; their number is the newest look.
         looks: numbers of seeds of all looks up to now.
         last: number of seeds of the last look.
         alpha: probability of a decision between equal learners, over all looks.
