@@ -7,6 +7,7 @@ on spelling, lists and hints. Run it with ``turnwise pretrain --config pretrain-
 from __future__ import annotations
 
 import time
+from collections import deque
 from pathlib import Path
 
 import torch
@@ -70,6 +71,7 @@ def _train(run: Pretraining, folder: RunFolder) -> None:
         deferred() as interrupt,
     ):
         saved = run.step
+        recent = deque[float](maxlen=max(1, config.long_every))  # long rows are slower: a round of them and short ones
         while True:
             due = run.step in (0, config.steps) or (config.eval.every and run.step % config.eval.every == 0)
             if due and not log.has(run.step, "probe/copy"):
@@ -82,9 +84,11 @@ def _train(run: Pretraining, folder: RunFolder) -> None:
                 break
             start = time.perf_counter()
             numbers = run.learn()
-            numbers["tokens_per_second"] = config.batch_tokens / (time.perf_counter() - start)
+            recent.append(time.perf_counter() - start)
+            numbers["tokens_per_second"] = config.batch_tokens / recent[-1]
             log.write(run.step, numbers)
-            progress.show(numbers, advance=True)
+            rate = config.batch_tokens * len(recent) / sum(recent)
+            progress.show(numbers | {"tokens_per_second": rate}, advance=True)
             if run.step % config.checkpoint_every == 0 or run.step == config.steps or interrupt.requested:
                 run.save(folder.checkpoints)
                 saved = run.step

@@ -20,7 +20,7 @@ from turnwise.trainers.behavior_cloning import train as clone
 from turnwise.trainers.pretrain import pretrain
 from turnwise.trainers.pretraining.pretraining import Pretraining
 from turnwise.trainers.pretraining.settings import PretrainConfig
-from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.metrics import StepProgress, read_metrics
 from turnwise.trainers.run.run_folder import RunFolder
 
 SMALL: dict[str, Any] = {
@@ -86,6 +86,23 @@ def test_metrics_have_every_step_and_each_evaluation(whole: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.shift
+def test_the_speed_shown_is_of_a_round_of_short_and_long_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[float] = []
+
+    def show(_: StepProgress, numbers: dict[str, float], **__: bool) -> None:
+        shown.extend(rate for name, rate in numbers.items() if name == "tokens_per_second")
+
+    monkeypatch.setattr(StepProgress, "show", show)
+    pretrain(small(tmp_path / "run", eval={"every": 0, "documents": 1, "probes": 1}))
+    seconds = [
+        256 / line["tokens_per_second"] for line in read_metrics(tmp_path / "run" / "metrics.jsonl") if "lr" in line
+    ]
+    for step, rate in enumerate(shown, start=1):
+        last = seconds[max(0, step - 3) : step]
+        assert rate == pytest.approx(256 * len(last) / sum(last)), "every third step has long rows"
+    assert len(shown) == 6
+
+
 def test_a_resumed_run_ends_with_the_same_bits(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learn, out = Pretraining.learn, tmp_path / "resumed"
 
