@@ -236,7 +236,8 @@ def _sentence(
         rule = " must be a table of settings" if entry else f" is a table of settings{_first_of(key, holders)}"
     else:
         rule = rule_of(kind, said, context)
-    got = "" if "; got " in rule else f"; got {problem['input']!r}"
+    whole = kind == "value_error" and isinstance(problem["input"], Mapping)  # the sentence says which of them is wrong
+    got = "" if "; got " in rule or whole else f"; got {problem['input']!r}"
     return f"{what}{rule}{got}"
 
 

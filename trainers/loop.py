@@ -38,6 +38,10 @@ class LoopConfig(PolicyConfig):
     """Settings of a LOOP run. The defaults suit a nano model on a CPU; the paper's are given where they differ."""
 
     renamed: ClassVar[Mapping[str, str]] = {"k": "group_size", "tasks": "tasks_per_step", "level": "ratio_level"}
+    cures: ClassVar[Mapping[str, str]] = {
+        **PolicyConfig.cures,
+        "branching": "loop plays whole attempts only; `turnwise train grpo` can branch",
+    }
 
     out: str = "runs/loop"
     """The run's folder."""

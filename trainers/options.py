@@ -75,9 +75,14 @@ def named(word: str) -> Entry:
         return ALGORITHMS[word]
     if is_own(word):
         return own(word)
-    near = difflib.get_close_matches(word, ALGORITHMS, n=3, cutoff=0.5)
     if "/" in word or word.endswith(".py"):
         raise ConfigError(f"{word!r} is not an algorithm; put one before the environment: turnwise train loop {word}")
+    if "=" in word:
+        raise ConfigError(f"{word!r} is a setting; the algorithm comes first: turnwise train ALGORITHM {word}")
+    module, _, name = word.rpartition(".") if "." in word else (word, "", "")
+    if (file := Path(f"{module.replace('.', '/')}.py")).is_file():
+        raise ConfigError(f"unknown algorithm {word!r}; a class of {file} is {module}:{name or 'CLASS'}")
+    near = difflib.get_close_matches(word, ALGORITHMS, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose from {', '.join(ALGORITHMS)}"
     raise ConfigError(f"unknown algorithm {word!r}; {hint}")
 

@@ -103,6 +103,9 @@ def test_the_file_of_a_run_gives_its_settings_back(word: str, tmp_path: Path) ->
     [
         (("lop",), "unknown algorithm 'lop'; did you mean 'loop' or 'rloo'?"),
         (("m_grpo",), "did you mean 'm-grpo'"),
+        (("--resume", "steps=6"), "'steps=6' is a setting; the algorithm comes first: turnwise train ALGORITHM"),
+        (("grpo", *LEAST, "learning_rate=1e-4"), "there is no setting 'learning_rate': it is optimizer.lr"),
+        (("loop", *LEAST, "branching.strategy=restart"), "there is no setting 'branching': loop plays whole attempts"),
         (("xyzzy",), "choose from bc, loop, archer"),
         (("grpo", *LEAST, "group_size=1"), "group_size=1 leaves grpo without a baseline"),
         (

@@ -47,11 +47,20 @@ class Nameless(Algorithm):
     def credit(self, batch, values):
         return Credit(batch.rows)
 
+class Initialized(Nameless):
+    name: str = "initialized"
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.mean = 0.0
+
 class Unsaved(Running):
     def state_dict(self):
         return {"mean": [object()]}
 """
-"""Rules with a running baseline: without, with, and with a useless way to save it; and one without a name."""
+"""Rules with a running baseline: without, with, and with a useless way to save it; and two without credit.
+
+One of these has no name, and the other sets an attribute.
+"""
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "algorithms.md"
 
 
@@ -105,14 +114,18 @@ def test_word_file_and_object_mean_the_same_run(tmp_path: Path) -> None:
         ),
         ("running:Nameless", [], "running:Nameless lacks a name; write name: str"),
         ("clipped_return:Credit", [], "clipped_return:Credit must be a subclass of turnwise.trainers.Algorithm"),
-        (WORD, ["algorithm.bond=2"], "ClippedReturn has no setting 'bond'; its settings: bound"),
+        (WORD, ["algorithm.bond=2"], "setting 'algorithm': ClippedReturn has no setting 'bond'; its settings: bound"),
+        ("running:Initialized", [], "setting 'algorithm': Initialized sets 'mean' as it is created"),
+        ("clipped_return.ClippedReturn", [], f"a class of clipped_return.py is {WORD}"),
+        ("clipped_return", [], "a class of clipped_return.py is clipped_return:CLASS"),
         (WORD, ["algorithm.bound=high"], "bound"),
         (WORD, ["group_size=1"], "leaves clipped-return without a baseline"),
     ],
 )
 def test_what_is_wrong_is_named(word: str, words: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)):
+    with pytest.raises(UsageError, match=re.escape(message)) as caught:
         configured(word, None, [*NEEDED, *words])
+    assert "{" not in str(caught.value), "no table of settings"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,17 @@ def _of_own(kind: type[Algorithm], given: Mapping[str, Any]) -> Algorithm:
     if unknown := given.keys() - kind.model_fields.keys():
         known = ", ".join(name for name in kind.model_fields if name != "name") or "none"
         raise ValueError(f"{kind.__name__} has no setting {min(unknown)!r}; its settings: {known}")
-    return kind.model_validate(given)
+    try:
+        return kind.model_validate(given)
+    except pydantic.ValidationError as error:
+        for each in error.errors():
+            if each["type"] == "frozen_instance":
+                raise ValueError(
+                    f"{kind.__name__} sets {each['loc'][0]!r} as it is created, and settings are fixed then: declare a "
+                    "setting in the class, and keep what changes between steps in a private attribute "
+                    "(docs/algorithms.md)"
+                ) from None
+        raise
 
 
 def _saved(algorithm: Algorithm, info: pydantic.SerializationInfo) -> dict[str, Any]:

@@ -170,6 +170,7 @@ class TrainConfig(Config):
     renamed_values: ClassVar[Mapping[str, Mapping[Any, Any]]] = RENAMED_VALUES
     cures: ClassVar[Mapping[str, str]] = {
         "env": "name an environment's id (`turnwise envs` lists them) or file, as env=my_env.py",
+        "learning_rate": "it is optimizer.lr",
         "model": "clone one with `turnwise train bc env=ENV`, then add model=runs/bc/model",
     }
 
