@@ -7,6 +7,7 @@ configs/grpo-maze.toml`` or ``python -m turnwise.trainers.on_policy algorithm.na
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pydantic
 import torch
 
 from ..config import merge_defaults
+from ..logs import tell
 from ..rollouts.branching import refuse_unforkable
 from ..rollouts.branching_restart import PrefixRestarts
 from ..rollouts.episode import Episode
@@ -24,7 +26,7 @@ from ..tasks.rng import Rng
 from .algorithms.credited import credited
 from .algorithms.istar import IStar
 from .algorithms.modulator import modulated
-from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named, word_of
+from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named, only_from_its_script, word_of
 from .algorithms.own_state import kept, refuse_forgetful
 from .algorithms.trees import counted_once
 from .collect.async_rollouts import OverlapConfig
@@ -52,6 +54,8 @@ from .run.run import Run
 from .run.settings import Plan, PolicyConfig, refuse_greedy
 from .run.training import Trainer, train_with
 from .script import script
+
+LOG = logging.getLogger(__name__)
 
 
 class OnPolicyConfig(PolicyConfig):
@@ -201,6 +205,8 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
 
     async def begin(self) -> None:
         config, run = self.config, self.run
+        if remark := only_from_its_script(config.algorithm):
+            tell(LOG, "remark", remark)
         if isinstance(config.branching, PrefixRestarts):
             config.branching.read()
         if config.branching is not None:

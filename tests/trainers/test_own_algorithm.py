@@ -15,7 +15,7 @@ import pytest
 import turnwise as tw
 from turnwise.errors import ConfigError, ContractError, UsageError
 from turnwise.trainers.algorithms.named import own_algorithm, word_of
-from turnwise.trainers.on_policy import OnPolicyConfig
+from turnwise.trainers.on_policy import OnPolicyConfig, OnPolicyTrainer
 from turnwise.trainers.options import algorithm_of, configured, described
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.settings import TrainConfig
@@ -149,6 +149,16 @@ def test_a_rule_of_a_script_is_named_by_the_script(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "__main__", main)
     monkeypatch.setattr(kind, "__module__", "__main__")
     assert word_of(kind()) == WORD
+
+
+async def test_a_run_that_no_command_can_resume_is_told_at_its_start(caplog: pytest.LogCaptureFixture) -> None:
+    trainer = object.__new__(OnPolicyTrainer)
+    trainer.config, trainer.run = configured(WORD, None, NEEDED), None  # type: ignore[assignment]
+    await trainer.begin()
+    assert not caplog.messages
+    type(trainer.config.algorithm).__qualname__ = "main.<locals>.ClippedReturn"
+    await trainer.begin()
+    assert caplog.messages[0].startswith("ClippedReturn is defined inside a function, so only this script can resume")
 
 
 def test_a_file_of_another_algorithm_is_refused(tmp_path: Path) -> None:

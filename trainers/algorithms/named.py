@@ -92,6 +92,17 @@ def word_of(algorithm: Algorithm) -> str:
     return f"{_module_of(kind)}:{kind.__qualname__}" if is_outside(algorithm) else algorithm.name
 
 
+def only_from_its_script(algorithm: Algorithm) -> str:
+    """Return a remark on an algorithm that no command can import when its run resumes; empty if one can."""
+    if not is_outside(algorithm) or is_own(word_of(algorithm)):
+        return ""
+    kind = type(algorithm).__name__
+    return (
+        f"{kind} is defined inside a function, so only this script can resume the run (resume=True); for `turnwise "
+        f"train --resume`, define {kind} at the top of a module"
+    )
+
+
 def _module_of(kind: type[Algorithm]) -> str:
     """Return the module to import a class from when a run resumes: a script's own name in place of ``__main__``."""
     if kind.__module__ != "__main__":
