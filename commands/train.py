@@ -84,5 +84,6 @@ def train(
         result = run(wanted)
     if result.note:
         remark().print(result.note, markup=False)
-    remark().print("; ".join(filter(None, (f"trained {result.steps} steps", result.success))), markup=False)
+    trained = f"trained {result.steps} step{'s' * (result.steps != 1)}"
+    remark().print("; ".join(filter(None, (trained, result.success))), markup=False)
     typer.echo(result.model)

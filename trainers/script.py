@@ -97,7 +97,7 @@ def _trained(
             _complain("interrupted", f"stopped; the run{where} continues with --resume")
         return INTERRUPTED if leads else 0  # torchrun would end process 0 while it still writes
     if leads:
-        lines = [result.note, result.success, f"{result.steps} steps; model: {result.model}"]
+        lines = [result.note, result.success, f"{result.steps} step{'s' * (result.steps != 1)}; model: {result.model}"]
         print(*filter(None, lines), sep="\n")
     return 0
 

@@ -81,7 +81,8 @@ def test_training_episodes_are_kept_to_be_read(run: Run) -> None:
 
 
 def test_a_run_that_taught_nothing_says_so_and_why(run: Run) -> None:
-    assert run("train", "bc", *SMALL, "steps=1", "--out", "runs/bc").code == 0
+    cloned = run("train", "bc", *SMALL, "steps=1", "--out", "runs/bc")
+    assert "trained 1 step\n" in cloned.err
     words = [word for word in SMALL if not word.startswith(("nano", "demonstrations", "batch", "agent.max_tokens"))]
     words += [
         "agent.max_tokens=1",

@@ -202,9 +202,11 @@ def _reason(steps: Sequence[Line], remedy: str) -> str:
     same, success = _total(steps, "groups_without_variance"), _mean(steps, "success")
     if not _total(steps, "episodes"):
         return "no episode was played to its end; see unscored and policy_failed in metrics.jsonl"
+    if _total(steps, "groups") > same + _total(steps, "groups_without_baseline"):  # ``groups`` are those learned from
+        return "attempts at a task had different returns, and the algorithm gave none of them an advantage"
     if not same:
         return "no episode had an advantage; see metrics.jsonl"
-    reason = f"in {same:.0f} groups all attempts at a task had the same return"
+    reason = f"in {same:.0f} group{'s' * (same != 1)} all attempts at a task had the same return"
     if success == 0:
         cut = _mean(steps, "cut_actions") or 0.0
         hint = f", and {cut:.0%} of actions were cut at agent.max_tokens" if cut > 0.5 else ""

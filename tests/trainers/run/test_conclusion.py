@@ -61,6 +61,10 @@ def test_evaluations_of_other_tasks_are_not_compared() -> None:
         ({"success": 1.0}, "choose harder tasks"),
         ({"success": 0.5}, "use more attempts per task (group_size)"),
         ({"groups_without_variance": 0.0}, "no episode had an advantage"),
+        ({"groups_without_variance": 0.5}, "in 1 group all attempts"),
+        ({"groups": 2.0}, "in 4 groups all attempts"),
+        ({"groups": 3.0}, "different returns, and the algorithm gave none of them an advantage"),
+        ({"groups": 3.0, "groups_without_baseline": 1.0}, "in 4 groups all attempts"),
         ({"episodes": 0.0}, "no episode was played to its end"),
     ],
 )
