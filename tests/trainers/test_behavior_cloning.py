@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise import Action, Episode, Outcome, Split, TaskSpec
+from turnwise import Action, Episode, Outcome, Score, Split, TaskSpec
 from turnwise.agents.agent import CHAT_API
 from turnwise.errors import StoreError, UsageError
 from turnwise.inference.models import load_model, load_tokenizer
@@ -235,6 +235,19 @@ def test_skills_out_of_range_are_named(tmp_path: Path) -> None:
         small.clone(small.cloning(tmp_path / "run", demonstrations={"skills": [1.5]}))
 
 
+async def test_a_vocabulary_has_the_words_of_episodes_that_a_filter_leaves_out(tmp_path: Path, cloned: Path) -> None:
+    """What learns on from the clone may read all of the store, and its agent says what a failure said."""
+    solved, failed = load_episodes(cloned / "demonstrations")[:2]
+    said = replace(failed.turns[0], action=Action("sideways"))
+    with EpisodeStore(tmp_path / "store") as store:
+        store.append(replace(solved, score=Score(True)))
+        store.append(replace(failed, score=Score(False), turns=(said, *failed.turns[1:])))
+    wanted = {"store": str(tmp_path / "store"), "only_success": True}
+    start = await small.cloning(tmp_path / "run", demonstrations=wanted).start(None, None)  # type: ignore[arg-type]
+    assert [episode.episode_id for episode in start.demonstrations] == [solved.episode_id]
+    assert start.tokenizer.decode(start.tokenizer.encode("sideways")) == "sideways"
+
+
 def test_an_environment_without_an_oracle_is_refused_before_it_is_played(tmp_path: Path) -> None:
     settings = {"env": "gymnasium/FrozenLake-v1", "demonstrations": {"skills": [0.5]}}
     with pytest.raises(UsageError, match=r"FrozenLake-v1 has no oracle \(.*demonstrations\.skills=\[0\]"):
@@ -253,5 +266,6 @@ def test_a_run_whose_demonstrations_all_fail_says_so(tmp_path: Path) -> None:
     )
     with EpisodeStore(tmp_path / "store") as store:
         store.append(lost)
-    with pytest.raises(UsageError, match="no demonstration is left: of 1 episodes 0 were played to an end"):
+    said = r"no demonstration is left: of 1 episodes 0 were played to an end .*; name another store .*, or filter less"
+    with pytest.raises(UsageError, match=said):
         small.clone(small.cloning(tmp_path / "run", demonstrations={"store": str(tmp_path / "store")}))

@@ -102,10 +102,11 @@ def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[E
     best = sorted(solved, key=lambda episode: -episode.total_reward)[: max(1, round(config.top * len(solved)))]
     if not best:
         lost = next((f" (the first that was not: {e.error})" for e in everything if not e.trainable and e.error), "")
+        more = "play more (demonstrations.count), with more skill (demonstrations.skills)"
+        cure = more if config.store is None else "name another store (demonstrations.store)"
         raise UsageError(
             f"no demonstration is left: of {len(everything)} episodes {len(usable)} were played to an end{lost} and "
-            f"{len(solved)} passed only_success={str(config.only_success).lower()}; play more (demonstrations.count), "
-            "with more skill (demonstrations.skills), or filter less"
+            f"{len(solved)} passed only_success={str(config.only_success).lower()}; {cure}, or filter less"
         )
     kept = {episode.episode_id for episode in best}
     return [episode for episode in usable if episode.episode_id in kept]

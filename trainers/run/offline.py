@@ -68,9 +68,12 @@ class OfflineConfig(TrainConfig):
         return self
 
     async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
-        episodes = await demonstrations(self, self.demonstrations)
+        everything = await recorded(self, self.demonstrations)
+        episodes = filtered(everything, self.demonstrations)
         origin = resumed if resumed is not None else self.model
-        model, tokenizer = files.load(origin) if origin is not None else self._built(episodes)
+        # Words of the episodes that a filter leaves out, too: learners after this one may need to read and say them.
+        played = [episode for episode in everything if episode.trainable]
+        model, tokenizer = files.load(origin) if origin is not None else self._built(played)
         return Start(model, tokenizer, episodes)
 
     def _built(self, episodes: Sequence[Episode]) -> tuple[Any, Any]:
@@ -91,18 +94,28 @@ S = TypeVar("S", bound=OfflineConfig)
 
 
 async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> list[Episode]:
-    """Return the demonstrations of a run: from the given store, or from the run's own folder, played if necessary.
+    """Return the demonstrations of a run that pass the filters: see ``recorded``.
 
     Raises:
         StoreError: the store is missing, or not of this environment or split.
         UsageError: the environment has no oracle to play them, or no episode is left.
+    """
+    return filtered(await recorded(config, wanted), wanted)
+
+
+async def recorded(config: TrainConfig, wanted: DemonstrationConfig) -> list[Episode]:
+    """Return all demonstrations of a run: from the given store, or from the run's own folder, played if necessary.
+
+    Raises:
+        StoreError: the store is missing, or not of this environment or split.
+        UsageError: the environment has no oracle to play them.
     """
     if wanted.store is not None:
         if ignored := [*_set(wanted, PLAYING, "demonstrations."), *_set(config, ("levels", "max_tasks"))]:
             verb = "has" if len(ignored) == 1 else "have"
             what = "demonstrations.store is stored play, and all of it is read"
             tell(LOG, "remark", f"{' and '.join(ignored)} {verb} no effect on the demonstrations: {what}")
-        return filtered(stored(wanted.store, config.env, config.split), wanted)
+        return stored(wanted.store, config.env, config.split)
     if any(wanted.skills):
         with closing(make(config.env, **config.episodes.env_kwargs)) as env:
             refuse_missing_oracle(env, config.env, WITHOUT_ORACLE)
@@ -114,8 +127,7 @@ async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> li
     options = config.episodes.options(seed=round_seed("demonstrations", config.seed))
     folder = Path(config.out) / DEMONSTRATIONS
     async with EnvPool.of(config.env, isolation=options.isolation, env_kwargs=options.env_kwargs) as pool:
-        played = await play(pool, sampler.draw(wanted.count), wanted, options, folder)
-    return filtered(played, wanted)
+        return await play(pool, sampler.draw(wanted.count), wanted, options, folder)
 
 
 def _set(config: Config, names: Sequence[str], prefix: str = "") -> list[str]:
