@@ -236,12 +236,12 @@ def test_skills_out_of_range_are_named(tmp_path: Path) -> None:
 
 
 async def test_a_vocabulary_has_the_words_of_episodes_that_a_filter_leaves_out(tmp_path: Path, cloned: Path) -> None:
-    """What learns on from the clone may read all of the store, and its agent says what a failure said."""
+    """Learners that start from the clone may read the whole store, failures included."""
     solved, failed = load_episodes(cloned / "demonstrations")[:2]
-    said = replace(failed.turns[0], action=Action("sideways"))
+    other = replace(failed.turns[0], action=Action("sideways"))
     with EpisodeStore(tmp_path / "store") as store:
         store.append(replace(solved, score=Score(True)))
-        store.append(replace(failed, score=Score(False), turns=(said, *failed.turns[1:])))
+        store.append(replace(failed, score=Score(False), turns=(other, *failed.turns[1:])))
     wanted = {"store": str(tmp_path / "store"), "only_success": True}
     start = await small.cloning(tmp_path / "run", demonstrations=wanted).start(None, None)  # type: ignore[arg-type]
     assert [episode.episode_id for episode in start.demonstrations] == [solved.episode_id]
