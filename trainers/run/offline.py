@@ -70,6 +70,8 @@ class OfflineConfig(TrainConfig):
     async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
         episodes = await demonstrations(self, self.demonstrations)
         origin = resumed if resumed is not None else self.model
+        if self.model is not None and resumed is None and self.nano != NanoConfig():
+            tell(LOG, "remark", f"nano has no effect: the run starts from model={self.model}, and builds no nano model")
         model, tokenizer = files.load(origin) if origin is not None else self._built(episodes)
         return Start(model, tokenizer, episodes)
 
