@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 """The settings of a run, in its folder."""
 SHIPPED = Path(__file__).resolve().parent.parent / "configs"
+PRETRAIN = "pretrain"
+"""The run that is not an algorithm of ``turnwise train``."""
 
 
 def arguments(
@@ -78,6 +80,8 @@ def named(word: str) -> Entry:
     near = difflib.get_close_matches(word, ALGORITHMS, n=3, cutoff=0.5)
     if "/" in word or word.endswith(".py"):
         raise ConfigError(f"{word!r} is not an algorithm; put one before the environment: turnwise train loop {word}")
+    if word == PRETRAIN:
+        raise ConfigError("pre-training is a command of its own: turnwise pretrain")
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose from {', '.join(ALGORITHMS)}"
     raise ConfigError(f"unknown algorithm {word!r}; {hint}")
 
@@ -253,7 +257,8 @@ def refuse_other_run(asked: str, path: Path, *, accepted: Collection[str | None]
         return  # not the file of a run; load_config reports what is wrong with it
     if name not in accepted:
         other = next((each for each, row in ALGORITHMS.items() if name in (each, row.algorithm)), name)
-        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise train {other}`, not {asked!r}")
+        command = PRETRAIN if name == PRETRAIN else f"train {other}"
+        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise {command}`, not {asked!r}")
 
 
 def located(name: str) -> Path:
