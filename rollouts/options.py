@@ -10,8 +10,8 @@ from ..config import Config
 from ..errors import UsageError
 
 Isolation = Literal["auto", "inline", "thread", "process"]
-Seed = Annotated[int, pydantic.Field(ge=0, lt=2**62)]
-"""Seed of a run. Seeds of tasks count on from it, and generators and stores hold 64 bits."""
+Seed = Annotated[int, pydantic.Field(ge=0, lt=2**43)]
+"""Seed of a run. Seeds of tasks are a million times larger, and generators and stores hold 64 bits."""
 ENV_TIMEOUT = 120.0
 """Default time in seconds that an environment has for one call."""
 
