@@ -218,7 +218,8 @@ def _sentence(
     kind, context = problem["type"], problem.get("ctx", {})
     cure = f": {model.cures[key]}" if key in model.cures else ""
     if kind == "extra_forbidden":
-        better = cure or _in_tables(key, holders) or _above(model, key, file=file) or _near(key, holders)
+        inside = _inside(model, key, problem["input"])
+        better = cure or _in_tables(key, holders) or _above(model, key, file=file) or inside or _near(key, holders)
         return f"there is no setting {key!r}{better}"
     if kind == "union_tag_invalid":
         known = re.findall(r"'([^']*)'", context["expected_tags"])
@@ -247,6 +248,12 @@ def _above(model: type[Config], key: str, *, file: bool) -> str:
     if not table or name not in model.model_fields:
         return ""
     return f"; {name!r} belongs above the first [table]" if file else f"; did you mean {name!r}?"
+
+
+def _inside(model: type[Config], key: str, given: Any) -> str:
+    """Suggest settings of an unknown table that exist outside all tables: ``ratio_level`` for ``loss.ratio_level``."""
+    names = [name for name in given if name in model.model_fields] if isinstance(given, Mapping) else []
+    return f"; did you mean {' or '.join(map(repr, names))}?" if names and "." not in key else ""
 
 
 def _first_of(key: str, holders: Iterable[type[Config]]) -> str:

@@ -11,7 +11,7 @@ from ..config import load_config
 from ..config_help import describe
 from ..errors import UsageError
 from ..inference.train_extra import train_extra
-from ..trainers.options import arguments
+from ..trainers.options import PRETRAIN, arguments, refuse_other_run
 from .terminal import remark, resumable, screen
 
 Settings = Annotated[
@@ -65,6 +65,8 @@ def pretrain(
     if wrong := [word for word in words if "=" not in word]:
         raise UsageError(f"pre-training takes settings such as steps=200, but no environment; got {wrong[0]!r}")
     file, overrides = arguments(words, config_type=lambda: PretrainConfig, config=config, out=out, resume=resume)
+    if file is not None and file.suffix == ".json":
+        refuse_other_run(PRETRAIN, file, accepted=(PRETRAIN,))
     wanted = load_config(PretrainConfig, file, overrides)
     again = f"turnwise: stopped at once. To resume from the newest checkpoint in {wanted.out}, add --resume."
     hint = f"The run in {wanted.out} is complete up to here: add --resume to the same command to resume it."

@@ -108,6 +108,11 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
     source = _locate(path)
     if Path(source).is_dir() and not any(Path(source).glob("tokenizer*")):
         raise ModelError(f"{path} has no tokenizer (no tokenizer.json); save one beside the model")
+    if Path(source).is_dir() and not Path(source, "tokenizer_config.json").is_file():
+        raise ModelError(
+            f"{path} has a tokenizer without tokenizer_config.json, which says how it splits text and which token ends "
+            "an action; copy it from where the model comes from"
+        )
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True)
     except Exception as error:

@@ -10,6 +10,8 @@ from ..config import Config
 from ..errors import UsageError
 
 Isolation = Literal["auto", "inline", "thread", "process"]
+Seed = Annotated[int, pydantic.Field(ge=0, lt=2**43)]
+"""Seed of a run. Seeds of tasks are a million times larger, and generators and stores hold 64 bits."""
 ENV_TIMEOUT = 120.0
 """Default time in seconds that an environment has for one call."""
 
@@ -48,7 +50,7 @@ class RunOptions(Config):
     and servers, in processes or threads of their own."""
     isolation: Isolation = "auto"
     """Place of the environments: ``inline`` in the event loop, ``thread``, ``process``; ``auto``: the class decides."""
-    seed: Annotated[int, pydantic.Field(ge=0)] = 0
+    seed: Seed = 0
     """Seed of the run, which determines episode ids and the agents' random numbers."""
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Constructor arguments of the environment, and ``turn_limit``: a limit that the run sets, which truncates."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 """The settings of a run, in its folder."""
 SHIPPED = Path(__file__).resolve().parent.parent / "configs"
+PRETRAIN = "pretrain"
+"""The run that is not an algorithm of ``turnwise train``."""
 
 
 def arguments(
@@ -77,6 +79,8 @@ def named(word: str) -> Entry:
         return own(word)
     if "/" in word or word.endswith(".py"):
         raise ConfigError(f"{word!r} is not an algorithm; put one before the environment: turnwise train loop {word}")
+    if word == PRETRAIN:
+        raise ConfigError("pre-training is a command of its own: turnwise pretrain")
     if "=" in word:
         raise ConfigError(f"{word!r} is a setting; the algorithm comes first: turnwise train ALGORITHM {word}")
     module, _, name = word.rpartition(".") if "." in word else (word, "", "")
@@ -258,7 +262,8 @@ def refuse_other_run(asked: str, path: Path, *, accepted: Collection[str | None]
         return  # not the file of a run; load_config reports what is wrong with it
     if name not in accepted:
         other = next((each for each, row in ALGORITHMS.items() if name in (each, row.algorithm)), name)
-        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise train {other}`, not {asked!r}")
+        command = PRETRAIN if name == PRETRAIN else f"train {other}"
+        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise {command}`, not {asked!r}")
 
 
 def located(name: str) -> Path:

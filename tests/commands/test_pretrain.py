@@ -45,6 +45,23 @@ def test_what_is_wrong_is_said_in_one_line(words: list[str], said: str, capsys: 
     assert len(error.splitlines()) == 1
 
 
+def test_runs_of_training_and_pre_training_name_each_others_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, ours, said in (
+        ("rloo", "pretrain", "turnwise train rloo"),
+        ("pretrain", "train loop", "turnwise pretrain"),
+    ):
+        (tmp_path / "config.json").write_text(f'{{"algorithm": "{name}", "config": {{}}}}')
+        for words in (["--config", f"{tmp_path}/config.json"], ["--resume", "--out", str(tmp_path)]):
+            with pytest.raises(SystemExit):
+                main([*ours.split(), *words])
+            assert f"belongs to a run of '{name}': use `{said}`" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["train", "pretrain"])
+    assert "a command of its own: turnwise pretrain" in capsys.readouterr().err
+
+
 def test_a_model_is_probed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = build_tokenizer("byte")
     config = NanoConfig(size="0.1M", tokenizer="byte", layers=1, hidden=16)

@@ -139,6 +139,13 @@ def test_a_damaged_file_of_weights_is_an_error(tmp_path: Path) -> None:
         load_model(tmp_path / "m")
 
 
+def test_a_tokenizer_without_its_settings_is_refused_and_not_guessed(tmp_path: Path) -> None:
+    save_model(nano(), TOKENIZER, tmp_path / "m")
+    (tmp_path / "m" / "tokenizer_config.json").unlink()
+    with pytest.raises(ModelError, match=r"without tokenizer_config\.json"):
+        load_tokenizer(tmp_path / "m")
+
+
 def test_a_folder_without_a_tokenizer_is_named_as_such(tmp_path: Path) -> None:
     nano().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="has no tokenizer"):

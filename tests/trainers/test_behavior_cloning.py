@@ -20,6 +20,7 @@ from turnwise.trainers.behavior_cloning import CloningConfig
 from turnwise.trainers.collect.demonstrations import DemonstrationConfig, encoded, filtered, readable
 from turnwise.trainers.learning.rows import pack
 from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.model_files import ModelFiles
 from turnwise.trainers.run.offline import demonstrations, minibatch
 from turnwise.trainers.run.settings import AgentConfig, TrainConfig
 from turnwise.trainers.value_based import ValueBasedConfig
@@ -58,6 +59,14 @@ async def test_settings_of_play_beside_a_store_are_told(cloned: Path, caplog: py
         config = CloningConfig.model_validate({"env": small.ENV, "levels": levels, "demonstrations": wanted})
         assert await demonstrations(config, config.demonstrations)
         assert [text[: len(start)] for text, start in zip(caplog.messages, said, strict=True)] == said
+
+
+async def test_a_nano_model_that_is_not_built_is_told(cloned: Path, caplog: pytest.LogCaptureFixture) -> None:
+    given = {"env": small.ENV, "model": str(cloned / "model"), "demonstrations": {"store": f"{cloned}/demonstrations"}}
+    for nano, told in (({}, []), ({"size": "2M"}, ["nano has no effect: the run starts from model="])):
+        caplog.clear()
+        await CloningConfig.model_validate({**given, "nano": nano}).start(ModelFiles("float32"), None)
+        assert [text[: len(start)] for text, start in zip(caplog.messages, told, strict=True)] == told
 
 
 @pytest.mark.slow

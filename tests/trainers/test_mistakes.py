@@ -31,6 +31,9 @@ BASICS = ["env=turnwise/MazeU-v0", "model=somewhere"]
         ("ilql", "lora.rank=4", "leave lora out"),
         ("mc", "lora.rank=4", "leave lora out"),
         ("grpo", "lora.targets=[]", "lora.targets"),
+        ("loop", "loss.ratio_level=turn", "there is no setting 'loss'; did you mean 'ratio_level'"),
+        ("loop", f"seed={2**43}", "setting 'seed' must be less than"),
+        ("loop", "optimizer.lr=1e300", "setting 'optimizer.lr' must be less than or equal to 1000"),
         ("archer", "steps=9", "warmup = 10 .* more than all steps = 9: the actor would never learn"),
         *(
             (word, "dtype=bfloat16", "set lora.rank to train adapters")

@@ -38,7 +38,7 @@ class IStar(Algorithm):
     """α, the weight of the step advantages; 0 leaves GRPO."""
     std: Scale = "group"
     """Divisor of both advantages: the deviation in the ``group`` (the paper) or ``batch``, or ``none``."""
-    lr: float = pydantic.Field(default=5e-4, gt=0)
+    lr: float = pydantic.Field(default=5e-4, gt=0, le=1000)
     """Constant learning rate of π_φ. 5e-4 suits nano models, 1e-6 large ones; all else is as in ``optimizer``."""
     epochs: int = pydantic.Field(default=1, ge=1)
     """Updates of π_φ per step, each on all pairs."""

@@ -39,7 +39,7 @@ class ValuesConfig(Config):
     """Initial backbone: a copy of the policy's, or an untrained nano model."""
     nano: NanoConfig = NanoConfig()
     """The shape of a nano backbone."""
-    lr: float = pydantic.Field(default=1e-3, gt=0)
+    lr: float = pydantic.Field(default=1e-3, gt=0, le=1000)
     """Constant learning rate of its own AdamW. 1e-3 suits nano models, 1e-5 large ones."""
     epochs: int = pydantic.Field(default=2, ge=1)
     """Passes over each step's rows."""

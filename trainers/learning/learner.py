@@ -36,7 +36,7 @@ class OptimizerConfig(Config):
     kind: OptimizerKind = "adamw"
     """``adamw``; ``adamw-fused``, which needs no temporary copy of the weights at the update, for GPUs; or
     ``adamw-8bit``, whose moments take 2 bytes per weight instead of 8 (one process; ``pip install turnwise[8bit]``)."""
-    lr: float = pydantic.Field(default=1e-3, gt=0)
+    lr: float = pydantic.Field(default=1e-3, gt=0, le=1000)
     """Learning rate. 1e-3 suits nano models; LOOP used 5e-5 with LoRA on 32B, full fine-tuning wants about 1e-6."""
     schedule: Literal["constant", "linear"] = "constant"
     """Learning rate after the warm-up: constant, or linear down to 0 at ``total`` updates."""

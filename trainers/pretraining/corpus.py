@@ -78,7 +78,8 @@ def kinds(
     for one in played(config, split):
         count = config.eval.documents if held_out else one.episodes
         texts = write_transcripts(one, split, count, seed, folder, done)
-        name = one.env.rpartition("/")[2].partition("-v")[0].lower()
+        short = one.env.rpartition("/")[2].partition("-v")[0].lower()
+        name = one.env.lower() if short in {kind.name for kind in found} else short  # each metric is of one kind
         found.append(Kind(name, text.transcripts * one.weight / total, _listed(texts)))
     return [kind for kind in found if kind.share > 0]
 

@@ -10,6 +10,7 @@ import pydantic
 from ...agents.parsers import AUTO
 from ...config import Config
 from ...inference.nano import NanoConfig, Size, TokenizerKind
+from ...rollouts.options import Seed
 from ..tracking.settings import RENAMED, RENAMED_VALUES, TrackingConfig
 
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]
@@ -131,7 +132,7 @@ class PretrainConfig(Config):
 
     out: str = "runs/pretrain"
     """The run's folder."""
-    seed: int = pydantic.Field(default=0, ge=0)
+    seed: Seed = 0
     """Seed of text, weights and order."""
     resume: bool = False
     """Continue the run in ``out`` from its newest whole checkpoint."""
@@ -151,7 +152,7 @@ class PretrainConfig(Config):
     """The model and its tokenizer."""
     text: TextConfig = TextConfig()
     """The text."""
-    lr: float = pydantic.Field(default=2e-3, gt=0)
+    lr: float = pydantic.Field(default=2e-3, gt=0, le=1000)
     """Learning rate after the warm-up."""
     warmup: int = pydantic.Field(default=200, ge=0)
     """Steps over which the rate rises linearly from 0."""

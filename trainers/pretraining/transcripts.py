@@ -25,18 +25,29 @@ SHARD = 250
 
 
 def files(config: TranscriptConfig, split: Split, count: int, folder: Path) -> list[tuple[Path, int]]:
-    """Return the files of an environment's transcripts, each with its number of episodes."""
+    """Return the files of an environment's transcripts, each with its number of episodes.
+
+    The name of a smaller file has its size, so that a run that is resumed for more episodes does not read it instead.
+    """
     name = re.sub(r"\W+", "-", config.env).strip("-").lower()
     sizes = [min(SHARD, count - first) for first in range(0, count, SHARD)]
-    return [(folder / f"{name}-{split}-{number:04d}.json", size) for number, size in enumerate(sizes)]
+    return [
+        (folder / f"{name}-{split}-{number:04d}{'' if size == SHARD else f'-{size}'}.json", size)
+        for number, size in enumerate(sizes)
+    ]
 
 
 def has_split(config: TranscriptConfig, split: Split) -> bool:
     """Whether the tasks of an environment include a split; a published game with one fixed set of tasks has no other.
 
     Raises:
-        UsageError: there is no such environment.
+        UsageError: there is no such environment, or it is a file.
     """
+    if config.env.endswith(".py"):
+        raise UsageError(
+            f"text.episodes takes ids of installed environments, not files: install the package of {config.env} "
+            "(`turnwise new` makes one), and name the id that it registers"
+        )
     return split in family_and_tools(config.env, config.env_kwargs)[0].splits
 
 

@@ -17,6 +17,9 @@ WINDOW = 10
 FAILED_STEPS = 3
 """Number of steps in a row without any success after which it is not chance that a policy fails."""
 
+OUTSIDE_RATE = 0.05
+"""Largest share of a critic's targets beyond its bins that is not worth a warning."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
@@ -195,6 +198,20 @@ def actions_cut(line: Line) -> str:
         f"{line['cut_actions']:.0%} of the actions in step {line['step']} were cut at agent.max_tokens (limit "
         f"{CUT_RATE:.0%}), so the policy learns from what it did not finish saying: raise agent.max_tokens, or look "
         "whether it stops at all (keep_episodes = sample)"
+    )
+
+
+def targets_outside(line: Line) -> str:
+    """Say that a critic of distributions has targets beyond its bins, which it can never predict; empty otherwise.
+
+    Args:
+        line: the numbers of a step.
+    """
+    if (line.get("critic/outside") or 0.0) <= OUTSIDE_RATE:
+        return ""
+    return (
+        f"{line['critic/outside']:.0%} of the critic's targets in step {line['step']} are outside of its bins, and it "
+        "learns the nearest end instead: start again with critic_model.histogram.low and .high around all returns"
     )
 
 

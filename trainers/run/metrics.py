@@ -86,7 +86,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     Raises:
         UsageError: another line is not a JSON object with a step.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_bytes().splitlines()
     found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:

@@ -71,6 +71,8 @@ class OfflineConfig(TrainConfig):
         everything = await recorded(self, self.demonstrations)
         episodes = filtered(everything, self.demonstrations)
         origin = resumed if resumed is not None else self.model
+        if self.model is not None and resumed is None and self.nano != NanoConfig():
+            tell(LOG, "remark", f"nano has no effect: the run starts from model={self.model}, and builds no nano model")
         # Words of the episodes that a filter leaves out, too: learners after this one may need to read and say them.
         played = [episode for episode in everything if episode.trainable]
         model, tokenizer = files.load(origin) if origin is not None else self._built(played)

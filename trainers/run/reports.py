@@ -12,7 +12,7 @@ from ...rollouts.learner_records import LearnerRecord
 from ..learning.groups import Group
 from ..learning.parallel import ProcessGroup
 from ..tracking.trackers import Trackers
-from .conclusion import LastSuccess, actions_cut, nothing_learned
+from .conclusion import LastSuccess, actions_cut, nothing_learned, targets_outside
 from .kept_episodes import KeptEpisodes
 from .metrics import SHOWN, MetricsLog, StepProgress, in_words, read_metrics
 from .run_folder import RunFolder
@@ -80,6 +80,7 @@ class Reports:
                 kind = "success lost" if self._last_success.lost else "nothing learned"
                 self._bar.warn(kind, nothing_learned([line], self._last_success.remedy))
             self._bar.warn("actions cut", actions_cut(line))
+            self._bar.warn("targets outside", targets_outside(line))
 
     def warn(self, kind: str, text: str) -> None:
         """Show the first warning of a kind."""

@@ -17,7 +17,7 @@ from ...inference.models import available_device, resolve_device
 from ...inference.policy import Policy
 from ...inference.transformers_policy import TransformersPolicy
 from ...renamed import warn, with_new_names
-from ...rollouts.options import Isolation, RolloutsConfig, RunOptions
+from ...rollouts.options import Isolation, RolloutsConfig, RunOptions, Seed
 from ...service.process import ProgramConfig
 from ...service.program import ProgramAgent
 from ...tasks.family import TaskFamily
@@ -178,7 +178,7 @@ class TrainConfig(Config):
     """The environment's id."""
     out: str
     """The run's folder."""
-    seed: int = pydantic.Field(default=0, ge=0)
+    seed: Seed = 0
     """Seed of tasks, sampling and shuffling."""
     resume: bool = False
     """Continue the run in ``out`` from its newest whole checkpoint."""

@@ -13,6 +13,7 @@ from turnwise.rollouts.demonstrations import demonstration_tasks
 from turnwise.tasks.games.wordle import secrets
 from turnwise.tasks.rng import Rng
 from turnwise.tasks.spec import Split
+from turnwise.trainers.pretraining import corpus as texts
 from turnwise.trainers.pretraining.corpus import Corpus, Kind, exercises, kinds, page, shards
 from turnwise.trainers.pretraining.settings import PretrainConfig, TextConfig, TranscriptConfig
 from turnwise.trainers.pretraining.transcripts import SHARD, files, write_transcripts
@@ -51,6 +52,20 @@ def test_more_episodes_keep_the_files_of_fewer(tmp_path: Path) -> None:
     few, many = (files(WORDLE, Split.TRAIN, count, tmp_path) for count in (SHARD, 2 * SHARD + 1))
     assert many[:1] == few
     assert [size for _, size in many] == [SHARD, SHARD, 1]
+
+
+def test_more_held_out_documents_are_others_and_not_the_same_again(tmp_path: Path) -> None:
+    few, many = (write_transcripts(WORDLE, Split.DEV, count, 0, tmp_path, nothing) for count in (2, 5))
+    assert many[:2] == few
+    assert len(many) == len(set(many)) == 5, "a resumed run may raise eval.documents"
+
+
+def test_environments_of_one_name_have_metrics_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "has_split", lambda config, split: True)
+    monkeypatch.setattr(texts, "write_transcripts", lambda *_: ["text"])
+    wanted = [TranscriptConfig(env=env) for env in ("turnwise/Wordle-v1", "mine/Wordle-v0", "mine/Copy-v0")]
+    found = kinds(PretrainConfig(text=TextConfig(wikis=1, episodes=wanted)), tmp_path)
+    assert [kind.name for kind in found][-3:] == ["wordle", "mine/wordle-v0", "mine/copy-v0"]
 
 
 def test_transcripts_end_as_the_chat_template_writes_them(tmp_path: Path) -> None:
@@ -159,4 +174,7 @@ def test_settings_that_contradict_each_other_are_refused(settings: dict[str, Any
 def test_an_unknown_environment_is_named(tmp_path: Path) -> None:
     text = TextConfig(episodes=[TranscriptConfig(env="turnwise/Wordl-v1", episodes=2)])
     with pytest.raises(UsageError, match="Wordle"):
+        kinds(PretrainConfig(text=text), tmp_path)
+    text = TextConfig(episodes=[TranscriptConfig(env="guess.py")])
+    with pytest.raises(UsageError, match="ids of installed environments, not files"):
         kinds(PretrainConfig(text=text), tmp_path)

@@ -144,3 +144,14 @@ def test_more_than_one_cut_action_in_twenty_is_a_warning(share: float | None, wa
     said = actions_cut({"step": 3, "cut_actions": share})
     assert bool(said) == warns
     assert not warns or (f"{share:.0%} of the actions in step 3" in said and "raise agent.max_tokens" in said)
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.05, 0), (0.5, 1)])
+def test_targets_that_no_bin_holds_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, share: float, told: int
+) -> None:
+    with MetricsLog(tmp_path) as log:
+        reports = Reports(StepProgress("archer", 9, enabled=False), log)
+        for step in (3, 4):
+            reports.write(step, {"critic/outside": share})
+    assert caplog.text.count("50% of the critic's targets in step 3") == caplog.text.count("outside") == told

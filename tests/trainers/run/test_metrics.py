@@ -34,6 +34,9 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
     with pytest.raises(UsageError, match="line 2"):
         MetricsLog(tmp_path)
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"step": "\xff"}\n{"step": 2}\n')
+    with pytest.raises(UsageError, match="line 2"):
+        MetricsLog(tmp_path)
 
 
 def test_the_stopwatch_splits_a_step() -> None:
