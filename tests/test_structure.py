@@ -71,6 +71,7 @@ NOT_THE_PACKAGE = {
     "dist",
     "docs",
     "examples",
+    "models",
     "requirements",
     "runs",
     "scripts",

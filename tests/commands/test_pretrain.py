@@ -24,7 +24,7 @@ def run(*words: str) -> int:
 def test_settings_are_listed_with_their_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--settings") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("  steps [5000]  Training steps in all.") for line in lines)
+    assert any(line.startswith("  steps [2400]  Training steps in all.") for line in lines)
     assert any(line.startswith("  nano.tokenizer [bpe-digits]") for line in lines)
 
 

@@ -136,7 +136,7 @@ class PretrainConfig(Config):
     """Seed of text, weights and order."""
     resume: bool = False
     """Continue the run in ``out`` from its newest whole checkpoint."""
-    steps: int = pydantic.Field(default=5000, ge=1)
+    steps: int = pydantic.Field(default=2400, ge=1)
     """Training steps in all."""
     batch_tokens: int = pydantic.Field(default=8192, ge=2)
     """Tokens of one step."""
