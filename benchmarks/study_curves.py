@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from study_statistics import Trace
 
@@ -22,8 +23,7 @@ def draw(title: str, curves: Mapping[str, Sequence[Trace]], path: Path) -> bool:
     drawn = {name: traces for name, traces in curves.items() if traces}
     if not any(trace[-1][0] for traces in drawn.values() for trace in traces):
         return False
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=130)
-    axes = figure.subplots()
+    figure, axes = _empty(title, "environment episodes", "return")
     for name, traces in drawn.items():
         color = f"C{len(axes.lines)}"
         if not any(trace[-1][0] for trace in traces):  # learned from data alone: a level, not a curve
@@ -36,12 +36,7 @@ def draw(title: str, curves: Mapping[str, Sequence[Trace]], path: Path) -> bool:
         axes.plot(episodes, values.mean(0), label=f"{name} ({len(traces)} seeds)", color=color)
         axes.fill_between(episodes, values.min(0), values.max(0), alpha=0.15, color=color, linewidth=0)
     axes.set_xscale("symlog", linthresh=50)
-    axes.set_xlabel("environment episodes")
-    axes.set_ylabel("return")
-    axes.set_title(title)
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path, metadata={"Software": None})
+    _save(figure, axes, path)
     return True
 
 
@@ -56,15 +51,25 @@ def draw_profiles(title: str, scores: Mapping[str, Sequence[Sequence[float]]], p
         scores: normalized scores of each learner, by task.
         path: file of the image.
     """
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=130)
-    axes = figure.subplots()
+    figure, axes = _empty(title, "normalized score", "share of runs at the score or above")
     marks = np.linspace(50, 100, 201)
     for n, (name, tasks) in enumerate(scores.items()):
         shares = np.mean([[np.mean(np.asarray(task) >= mark) for mark in marks] for task in tasks], axis=0)
         axes.plot(marks, shares, label=name, color=f"C{n % 10}", linestyle=("-", "--", ":")[n // 10])
-    axes.set_xlabel("normalized score")
-    axes.set_ylabel("share of runs at the score or above")
+    _save(figure, axes, path)
+
+
+def _empty(title: str, across: str, up: str) -> tuple[Figure, Axes]:
+    """Return an image with its title and the names of both axes."""
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=130)
+    axes = figure.subplots()
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
     axes.set_title(title)
     axes.grid(alpha=0.3)
+    return figure, axes
+
+
+def _save(figure: Figure, axes: Axes, path: Path) -> None:
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(path, metadata={"Software": None})

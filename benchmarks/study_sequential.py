@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -83,11 +83,11 @@ def decision(study: Study, pair: tuple[str, str], outcomes: Outcomes) -> Decisio
     rules = study.sequential
     assert rules is not None, "the study has no [sequential]"
     alpha = rules.alpha / len(rules.pairs)
+    jobs = [plan.reported(study, name, 0, outcomes) for name in pair]
     found: list[float] = []
     for at, look in enumerate(rules.looks):
         for seed in range(len(found), look):
-            jobs = [plan.reported(study, name, seed, outcomes) for name in pair]
-            first, second = (None if job is None else outcomes.get(job) for job in jobs)
+            first, second = (None if job is None else outcomes.get(replace(job, seed=seed)) for job in jobs)
             if first is None or second is None:  # not finished, or failed: nothing is decided without it
                 return Decision(look, _mean(found), decided=False)
             found.append(second - first)

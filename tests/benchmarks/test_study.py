@@ -10,8 +10,6 @@ import math
 import re
 import shutil
 import statistics
-import sys
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from turnwise.trainers.run.settings import TrainConfig
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 if not BENCHMARKS.is_dir():
     pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("importable")
 
 STUDIES = sorted(path.stem for path in (BENCHMARKS / "studies").glob("*.toml"))
 SMALL = """
@@ -69,14 +68,6 @@ like = "fast"
 seeds = 1
 settings = { ratio_level = "turn" }
 """
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield
-    for name in [name for name in sys.modules if name == "study" or name.startswith("study_")]:
-        del sys.modules[name]
 
 
 @pytest.fixture

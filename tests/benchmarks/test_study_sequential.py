@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from turnwise.errors import ConfigError, UsageError
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 if not BENCHMARKS.is_dir():
     pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
+pytestmark = pytest.mark.usefixtures("importable")
 
 STUDY = """
 title = "Small"
@@ -45,14 +44,6 @@ script = "loop"
 settings = { steps = 3 }
 """
 LOOKS = (5, 10, 15, 20)
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield
-    for name in [name for name in sys.modules if name == "study" or name.startswith("study_")]:
-        del sys.modules[name]
 
 
 @pytest.fixture

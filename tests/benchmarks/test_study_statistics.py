@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import statistics
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,7 @@ from turnwise.evals.statistics import Estimate, student
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 if not BENCHMARKS.is_dir():
     pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield
-    for name in [name for name in sys.modules if name == "study" or name.startswith("study_")]:
-        del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("importable")
 
 
 @pytest.fixture
